@@ -1,0 +1,3 @@
+//! The profiler for terminals that lag: which hop, which thread, and who had the CPU instead.
+
+pub mod report;

@@ -1,0 +1,3 @@
+//! The phux-trace command.
+
+fn main() {}

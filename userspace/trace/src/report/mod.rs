@@ -1,0 +1,3 @@
+//! From findings to what a person or a program reads.
+
+pub mod model;

@@ -1,0 +1,372 @@
+//! What a run says, as data: every view (text, JSON) is rendered from a [`Report`] and from nothing else.
+//!
+//! All times are nanoseconds, all sizes bytes. A figure that a backend could not
+//! give is `None`, never zero; why it is missing stands in [`Report::backends`].
+
+use phux_perf::Snapshot;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON shape. Raised when a field changes its meaning or vanishes; new fields do not raise it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Everything that one run of `attach` found out.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// `true` for the last report of a run; interval reports carry what came since the one before.
+    pub last: bool,
+    /// When, where and for how long.
+    pub window: Window,
+    /// The sentence that a person reads first, with its evidence.
+    pub verdict: Verdict,
+    /// Who was traced.
+    pub target: Target,
+    /// How each thing was measured, and what could not be.
+    pub backends: Vec<Backend>,
+    /// What was lost, by class; a class that lost nothing is left out.
+    pub losses: Vec<Loss>,
+    /// What the looking itself cost.
+    pub cost: Cost,
+    /// One row per traced thread that ran or waited.
+    pub threads: Vec<ThreadRow>,
+    /// One row per PTY of the target.
+    pub ptys: Vec<PtyRow>,
+    /// One row per USDT probe of provider `phux` and process.
+    pub hops: Vec<HopRow>,
+    /// What a reader must know besides: a target that died, a hostile binary, a namespace.
+    pub notes: Vec<String>,
+}
+
+/// When, where and for how long was measured.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    /// Start, milliseconds since the Unix epoch.
+    pub start_unix_ms: u64,
+    /// Length, ns of CLOCK_MONOTONIC.
+    pub duration_ns: u64,
+    /// Host name.
+    pub host: String,
+    /// Kernel release (`uname -r`).
+    pub kernel: String,
+    /// CPUs online.
+    pub cpus: u32,
+}
+
+/// The largest cause of delay, or that there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// Machine-readable cause.
+    pub cause: Cause,
+    /// One sentence with its figures.
+    pub sentence: String,
+    /// The figures that led to it, one line each, strongest first.
+    pub evidence: Vec<String>,
+}
+
+/// What kind of delay is the largest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// No wait that a person could feel.
+    NothingWrong,
+    /// Threads of the target wait for a CPU.
+    RunQueue,
+    /// The kernel's flush worker of a PTY waits for a CPU.
+    FlushWorker,
+    /// The reader of a PTY, once woken, waits for a CPU.
+    ReaderWait,
+    /// The target never ran, or nothing was measured.
+    NoData,
+}
+
+/// Who was traced.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Target {
+    /// What the user typed, or how the target was found.
+    pub asked: String,
+    /// The traced processes, the named ones first.
+    pub processes: Vec<Process>,
+}
+
+/// One traced process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// Process id, in the pid namespace of phux-trace.
+    pub pid: u32,
+    /// `comm` of its leader.
+    pub name: String,
+    /// User name, or the number where it has none.
+    pub user: String,
+    /// Why it is traced.
+    pub relation: Relation,
+    /// How it ended while traced, if it did (`exited 0`, `killed by signal 9`, `exec'd vim`).
+    pub ended: Option<String>,
+}
+
+/// Why a process is traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// Named by the user, or forked from it without an exec.
+    Target,
+    /// Sits at the other end of one of the target's PTYs, or was started by the target.
+    Peer,
+}
+
+/// How one capability was had, or that it was not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Backend {
+    /// What it is for: `sched`, `tty`, `flush`, `hop`, `cost`.
+    pub capability: String,
+    /// The hooks in use (`tp_btf sched_switch …`, `sys_exit + fd walk`), `None` where nothing worked.
+    pub used: Option<String>,
+    /// What is missing or second best, with what is lost by it and what would bring it.
+    pub missing: Option<String>,
+}
+
+/// Losses of one class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    /// Class, as named in `events.h`.
+    pub class: String,
+    /// How many.
+    pub count: u64,
+    /// What the loss means for the figures.
+    pub meaning: String,
+}
+
+/// What the looking cost.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// CPU time of phux-trace itself (user + system) in the window.
+    pub daemon_cpu_ns: u64,
+    /// Its resident memory at the end.
+    pub daemon_rss_bytes: u64,
+    /// Time spent in its BPF programs, from the kernel's run-time statistics; `None` where those cannot be switched on.
+    pub bpf_ns: Option<u64>,
+    /// The same by program.
+    pub programs: Vec<ProgramCost>,
+}
+
+/// Run-time statistics of one BPF program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramCost {
+    /// Program name.
+    pub name: String,
+    /// How often it ran.
+    pub runs: u64,
+    /// For how long.
+    pub ns: u64,
+}
+
+/// A distribution: exact count, sum, min and max; percentiles never low and at most 12.5 % high.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Dist {
+    /// Samples.
+    pub count: u64,
+    /// Their sum.
+    pub sum: u64,
+    /// Smallest (0 when empty).
+    pub min: u64,
+    /// Largest.
+    pub max: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// The non-empty ones of the 504 buckets, ascending.
+    pub buckets: Vec<Bucket>,
+}
+
+/// One non-empty bucket of a [`Dist`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bucket {
+    /// 0–503.
+    pub idx: u16,
+    /// Samples in it.
+    pub count: u64,
+}
+
+impl From<&Snapshot> for Dist {
+    fn from(s: &Snapshot) -> Self {
+        Dist {
+            count: s.count,
+            sum: s.sum,
+            min: s.min,
+            max: s.max,
+            p50: s.percentile(50.0),
+            p90: s.percentile(90.0),
+            p99: s.percentile(99.0),
+            buckets: s.nonempty().map(|(idx, count)| Bucket { idx: idx as u16, count }).collect(),
+        }
+    }
+}
+
+/// Scheduling class of a thread: what Linux has for macOS's QoS class.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SchedClass {
+    /// `SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`, `SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`, `SCHED_EXT`.
+    pub policy: String,
+    /// −20 … 19; meaningful for OTHER and BATCH.
+    pub nice: i32,
+    /// 1 … 99 for FIFO and RR, else 0.
+    pub rt_priority: u32,
+}
+
+/// One traced thread.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadRow {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// `comm` of the thread.
+    pub comm: String,
+    /// What it does, where that is known (`pty reader`, `main loop`, `child`).
+    pub role: Option<String>,
+    /// Of the target or of the other end.
+    pub relation: Relation,
+    /// Its scheduling class when last seen.
+    pub sched: SchedClass,
+    /// Time on a CPU.
+    pub on_cpu_ns: u64,
+    /// Time blocked (asleep, from off CPU until woken).
+    pub blocked_ns: u64,
+    /// Voluntary switches (it blocked).
+    pub voluntary: u64,
+    /// Involuntary switches (it was preempted or yielded).
+    pub involuntary: u64,
+    /// Moves to another CPU.
+    pub migrations: u64,
+    /// Run-queue latency: runnable (woken, new or preempted) until on a CPU.
+    pub wait: Dist,
+    /// A wait that had not ended when the window did: how long it had lasted.
+    pub waiting_ns: Option<u64>,
+    /// Who had the CPU during those waits, most time first; bounded, the rest summed in one row.
+    pub ran_instead: Vec<Culprit>,
+    /// Who woke it, most often first.
+    pub wakers: Vec<Waker>,
+    /// It ended within the window.
+    pub exited: bool,
+}
+
+/// What had the CPU that somebody waited for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Culprit {
+    /// Kind of time.
+    pub kind: CulpritKind,
+    /// Process name (for threads of the victim's own process: the thread's name).
+    pub name: String,
+    /// Some of its pids (at most 4).
+    pub pids: Vec<u32>,
+    /// There were more pids than are listed.
+    pub more_pids: bool,
+    /// Time it had the CPU while the victim waited for that CPU.
+    pub ns: u64,
+    /// In how many slices.
+    pub slices: u64,
+    /// Its scheduling class when last seen; `None` for the kinds that are no task.
+    pub sched: Option<SchedClass>,
+}
+
+/// What kind of time it was that the victim did not get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CulpritKind {
+    /// Another task ran.
+    Task,
+    /// The CPU was idle and had to be woken, or the switch itself took the time.
+    Idle,
+    /// Not known: the wait went back further than the record of slices, or the table was full.
+    Unknown,
+}
+
+/// Who woke a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Waker {
+    /// Process name, or `interrupt` where the wake came from an interrupt and no task caused it.
+    pub name: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// A PTY: both ends, what went through it, and how long it waited.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct PtyRow {
+    /// The number in `/dev/pts/N`.
+    pub index: u32,
+    /// Device number of the devpts instance: two containers can both have a `/dev/pts/3`.
+    pub devpts: u64,
+    /// Processes that hold the master, as `name(pid)` data.
+    pub master: Vec<End>,
+    /// Processes that hold the slave.
+    pub slave: Vec<End>,
+    /// Reads on the master: output of the program inside.
+    pub master_reads: Io,
+    /// Writes on the master: keystrokes.
+    pub master_writes: Io,
+    /// Reads on the slave: the program inside takes its input.
+    pub slave_reads: Io,
+    /// Writes on the slave: the program inside prints.
+    pub slave_writes: Io,
+    /// Flush work towards the master (output).
+    pub flush_output: Flush,
+    /// Flush work towards the slave (input).
+    pub flush_input: Flush,
+}
+
+/// A process at one end of a PTY.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct End {
+    /// Process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// Reads or writes at one end of a PTY.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Io {
+    /// Sizes, bytes, of the calls that moved any.
+    pub size: Dist,
+    /// Duration of those calls, blocking included.
+    pub duration: Dist,
+    /// Calls that moved nothing: end of file, EAGAIN, EINTR, EIO.
+    pub empty: u64,
+}
+
+/// `flush_to_ldisc` work in one direction, and the wake that follows it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Flush {
+    /// Queued until a kworker started it.
+    pub wait: Dist,
+    /// Started until ended.
+    pub run: Dist,
+    /// The reader's wait: woken by this work until on a CPU.
+    pub reader_wait: Dist,
+    /// Who queued it, most often first.
+    pub queued_by: Vec<Waker>,
+    /// Who had the kworker's CPU while the work waited.
+    pub ran_instead: Vec<Culprit>,
+}
+
+/// One hop: a USDT probe of provider `phux` in one process.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct HopRow {
+    /// Process.
+    pub pid: u32,
+    /// Probe name (`pty__read__size`).
+    pub probe: String,
+    /// Metric name (`pty.read.size`).
+    pub metric: String,
+    /// Unit of the values, where known: `micros`, `bytes`, `count`.
+    pub unit: Option<String>,
+    /// Probe sites attached.
+    pub sites: u32,
+    /// Values (arg0).
+    pub value: Dist,
+}

@@ -1,0 +1,1 @@
+//! The frames of the phux multiplexer's protocol.
