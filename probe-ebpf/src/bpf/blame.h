@@ -79,6 +79,11 @@ static __always_inline void slice_switch(struct cpu_slices *c, struct task_struc
 	sched_class_of(&c->now.sched, next);
 }
 
+static __always_inline bool same_comm(const char *a, const __u64 *b)
+{
+	return ((const __u64 *)a)[0] == b[0] && ((const __u64 *)a)[1] == b[1];
+}
+
 /*
  * Gives ns of blame to a slice's owner. The table keeps the largest: a new name
  * takes the place of the smallest, whose time goes to other_ns, so that sums stay exact.
@@ -100,7 +105,7 @@ static __always_inline void blame_add(struct blame *b, __u32 victim_tgid, struct
 		c = &b->culprits[i];
 		if (!c->slices)
 			goto fill;
-		if (c->pid == pid && ((__u64 *)c->comm)[0] == name[0])
+		if (c->own == own && same_comm(c->comm, name))
 			goto add;
 		if (c->ns < b->culprits[least & (CULPRITS - 1)].ns)
 			least = i;
@@ -109,15 +114,20 @@ static __always_inline void blame_add(struct blame *b, __u32 victim_tgid, struct
 	b->other_ns += c->ns;
 	b->other_slices += c->slices;
 fill:
-	c->pid = pid;
-	c->ns = 0;
-	c->slices = 0;
-	((__u64 *)c->comm)[0] = name[0];
-	((__u64 *)c->comm)[1] = name[1];
+	__builtin_memset(c, 0, sizeof(*c));
+	c->own = own;
+	copy_comm((__u64 *)c->comm, (const char *)name);
 add:
 	c->ns += ns;
 	c->slices++;
 	c->sched = s->sched;
+	for (__u32 i = 0; i < CULPRIT_PIDS; i++) {
+		if (!c->pids[i])
+			c->pids[i] = pid;
+		if (c->pids[i] == pid)
+			return;
+	}
+	c->more_pids = 1;
 }
 
 struct blame_walk {
@@ -184,17 +194,15 @@ static __always_inline void blame_wait(struct blame *to, __u32 victim_tgid, stru
 		to->unknown_ns += w.until - w.from;
 }
 
-static __always_inline void wakers_add(struct wakers *w, __u32 pid, const char *comm)
+static __always_inline void wakers_add(struct wakers *w, const char *comm)
 {
 	for (int i = 0; i < WAKERS; i++) {
 		struct waker *by = &w->by[i];
 
-		if (by->count && by->pid != pid)
-			continue;
-		if (!by->count) {
-			by->pid = pid;
+		if (!by->count)
 			copy_comm((__u64 *)by->comm, comm);
-		}
+		else if (!same_comm(by->comm, (const __u64 *)comm))
+			continue;
 		by->count++;
 		return;
 	}

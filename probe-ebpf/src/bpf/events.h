@@ -15,8 +15,10 @@
 #define HIST_BUCKETS 504
 /* TASK_COMM_LEN of the kernel. */
 #define COMM_LEN 16
-/* How many processes one thread can blame by name; the time of the rest is summed in other_ns. */
+/* How many names one thread can blame; the time of the rest is summed in other_ns. */
 #define CULPRITS 16
+/* How many pids are kept with a name. */
+#define CULPRIT_PIDS 4
 /* How many wakers by name; the rest is summed. */
 #define WAKERS 8
 
@@ -40,19 +42,23 @@ struct sched_class {
 	__u8 unused;
 };
 
-/* Somebody who had the CPU while a traced thread waited for it. */
+/*
+ * Who had the CPU while a traced thread waited for it, by name: a build has a
+ * hundred short-lived cc1, and the reader wants to know that it was cc1.
+ */
 struct culprit {
 	__u64 ns;
 	__u64 slices;
-	__u32 pid; /* process; the thread where it is of the victim's own process */
+	char comm[COMM_LEN]; /* of the process's leader; of the thread if it is of the victim's own process */
+	__u32 pids[CULPRIT_PIDS]; /* processes (threads if own), the first that were seen; 0: none */
+	__u32 own; /* of the victim's own process */
+	__u32 more_pids; /* there were others */
 	struct sched_class sched;
-	char comm[COMM_LEN]; /* of the process's leader, or of that thread */
+	__u32 unused;
 };
 
-/* Somebody who woke a traced thread, or queued a flush. */
+/* Who woke a traced thread, or queued a flush, by name of the process. */
 struct waker {
-	__u32 pid;
-	__u32 unused;
 	__u64 count;
 	char comm[COMM_LEN];
 };

@@ -31,7 +31,13 @@ struct thread_info {
 	int preempt_count; /* not x86 */
 };
 
-struct rq;
+struct rq {
+	__u64 clock;
+};
+
+struct sched_info {
+	__u64 last_queued;
+};
 
 struct cfs_rq {
 	struct rq *rq;
@@ -91,6 +97,7 @@ struct task_struct {
 	struct files_struct *files;
 	struct signal_struct *signal;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	struct bpf_local_storage *bpf_storage;
 };
 

@@ -48,7 +48,7 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 		return 0;
 	/*
 	 * A thread that still runs and is woken has not waited. One that is switched
-	 * out at this very moment is caught when it comes back: see switched_in().
+	 * out at this very moment is caught when it comes back: see unseen_wake().
 	 */
 	if (t->s.phase != PHASE_BLOCKED && (t->s.phase != PHASE_UNKNOWN || p->on_cpu))
 		return 0;
@@ -63,7 +63,7 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 		t->s.wakers.interrupt++;
 		return 0;
 	}
-	wakers_add(&t->s.wakers, visible_tgid(me), me->group_leader->comm);
+	wakers_add(&t->s.wakers, me->group_leader->comm);
 	if (me->flags & PF_WQ_WORKER)
 		t->reader_of = flush_under_way(me);
 	return 0;
@@ -93,17 +93,37 @@ static __always_inline void switched_out(struct thread *t, bool runnable, __u64 
 		t->s.voluntary++;
 		t->s.phase = PHASE_BLOCKED;
 		t->s.phase_since = now;
-		t->segment = now;
 	}
 }
 
-static __always_inline void switched_in(struct thread *t, struct cpu_slices *cpu, __u64 now)
+/*
+ * When a thread that was blocked until now became runnable. Its waker came between
+ * the decision to sleep and the switch, or its wake-up was not seen; the kernel's own
+ * account of when it was queued, in the run queue's clock, tells in both cases.
+ */
+static __always_inline __u64 unseen_wake(struct thread *t, struct task_struct *p, __u64 now)
 {
-	/*
-	 * Blocked until now: its waker came between the decision to sleep and the
-	 * switch, so it was runnable for as long as it was off the CPU.
-	 */
-	if (t->s.phase == PHASE_WAITING || t->s.phase == PHASE_BLOCKED) {
+	__u64 since = t->s.phase_since, queued, clock;
+
+	if (!bpf_core_field_exists(p->sched_info.last_queued))
+		return since;
+	queued = p->sched_info.last_queued;
+	clock = BPF_CORE_READ(p, se.cfs_rq, rq, clock);
+	if (!queued || clock < queued || now - (clock - queued) < since)
+		return since;
+	return now - (clock - queued);
+}
+
+static __always_inline void switched_in(struct thread *t, struct task_struct *p,
+					struct cpu_slices *cpu, __u64 now)
+{
+	if (t->s.phase == PHASE_BLOCKED) {
+		__u64 woken = unseen_wake(t, p, now);
+
+		t->s.blocked_ns += woken - t->s.phase_since;
+		wait_begins(t, woken);
+	}
+	if (t->s.phase == PHASE_WAITING) {
 		__u64 wait = elapsed(t->s.phase_since, now);
 
 		hist_add(&t->s.wait, wait);
@@ -130,7 +150,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		switched_out(t, preempt || prev_state == TASK_RUNNING, now);
 	t = thread_of(next);
 	if (t)
-		switched_in(t, cpu, now);
+		switched_in(t, next, cpu, now);
 	return 0;
 }
 

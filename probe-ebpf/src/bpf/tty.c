@@ -206,7 +206,7 @@ int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_
 	port->queued_by = visible_tgid(me);
 	f = flush_stats_of(port);
 	if (f)
-		wakers_add(&f->queued_by, port->queued_by, me->group_leader->comm);
+		wakers_add(&f->queued_by, me->group_leader->comm);
 	return 0;
 }
 

@@ -18,8 +18,8 @@ fn main() {
         println!("{} {} {} rel {} phase {} on {}ms blocked {}ms vol {} inv {} mig {} wait n {} sum {} max {} | idle {} other {} unk {}", t.tgid, t.tid, comm(&t.comm), t.relation, t.phase, t.on_cpu_ns/1000000, t.blocked_ns/1000000, t.voluntary, t.involuntary, t.migrations, t.wait.count, t.wait.sum, t.wait.max, t.blame.idle_ns, t.blame.other_ns, t.blame.unknown_ns);
         let s: u64 = t.blame.culprits.iter().map(|c| c.ns).sum::<u64>() + t.blame.idle_ns + t.blame.other_ns + t.blame.unknown_ns;
         println!("   blamed {} = {:.4}", s, s as f64 / t.wait.sum.max(1) as f64);
-        for c in t.blame.culprits.iter().filter(|c| c.slices>0).take(5) { println!("    {} {} {}ns {} slices nice {}", c.pid, comm(&c.comm), c.ns, c.slices, c.sched.nice); }
-        for w in t.wakers.by.iter().filter(|c| c.count>0).take(4) { println!("    woken by {} {} {}", w.pid, comm(&w.comm), w.count); } println!("    irq {}", t.wakers.interrupt);
+        for c in t.blame.culprits.iter().filter(|c| c.slices>0).take(5) { println!("    {:?} {} {}ns {} slices nice {}", c.pids, comm(&c.comm), c.ns, c.slices, c.sched.nice); }
+        for w in t.wakers.by.iter().filter(|c| c.count>0).take(4) { println!("    woken by {} {}", comm(&w.comm), w.count); } println!("    irq {}", t.wakers.interrupt);
     }
     for (n, r, ns) in p.run_times() { println!("{n} {r} {ns}"); }
 }
