@@ -1,3 +1,4 @@
 //! The profiler for terminals that lag: which hop, which thread, and who had the CPU instead.
 
 pub mod report;
+pub mod target;
