@@ -28,6 +28,16 @@ pub enum Part {
     Client,
 }
 
+impl Part {
+    /// `server` or `client`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
 /// Name, and every `comm` or executable name of its processes.
 const KNOWN: [(Multiplexer, &str, &[&str]); 6] = [
     (
