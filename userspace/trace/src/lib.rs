@@ -1,4 +1,7 @@
 //! The profiler for terminals that lag: which hop, which thread, and who had the CPU instead.
 
+pub mod cli;
+pub mod commands;
 pub mod probes;
 pub mod report;
+pub mod target;
