@@ -4,4 +4,6 @@ pub mod cli;
 pub mod commands;
 pub mod probes;
 pub mod report;
+pub mod source;
+pub mod stats;
 pub mod target;

@@ -1,6 +1,6 @@
 //! Where the kernel keeps per-CPU variables, from its BTF.
 
-use libbpf_rs::btf::types::{Composite, DataSec, MemberAttr, Var};
+use libbpf_rs::btf::types::{DataSec, MemberAttr, Var};
 
 use libbpf_rs::btf::{Btf, ReferencesType as _, TypeId};
 
