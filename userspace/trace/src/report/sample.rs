@@ -273,7 +273,7 @@ fn rich_threads() -> Vec<ThreadRow> {
             role: Some("main loop".into()),
             involuntary: 94,
             ran_instead: vec![
-                task("cc1plus", &[15020, 15021, 15044], ms(1_020), 612),
+                task("cc1plus", &[15020, 15021, 15044], ms(1_282), 612),
                 task("rustc", &[15102], ms(512), 201),
                 task("make", &[15019], ms(31), 88),
                 task("kworker/u8:2", &[311], us(4_800), 210),

@@ -14,7 +14,7 @@ use crate::report::units::{bytes, count, duration};
 const NAME: usize = 26;
 
 pub(super) fn hops(page: &mut Page<'_>, report: &Report) {
-    page.section("HOPS", "steps inside the target, by its own probes");
+    page.section("HOPS", "the target's own probe points");
     if report.hops.is_empty() {
         let why = if measured(&report.backends, "hop") {
             "  the target has no probes of provider phux"

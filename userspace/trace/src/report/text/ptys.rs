@@ -15,7 +15,7 @@ const ENDS: usize = 4;
 const WORTH_NAMING_NS: u64 = 1_000_000;
 
 pub(super) fn ptys(page: &mut Page<'_>, report: &Report) {
-    page.section("PTYS", "how much went through, and how long it waited");
+    page.section("PTYS", "sizes and waits, each way");
     if report.ptys.is_empty() {
         page.line(Tone::Plain, "  the target holds none");
         return;
@@ -41,6 +41,10 @@ pub(super) fn ptys(page: &mut Page<'_>, report: &Report) {
         );
         page.line(Tone::Dim, &text);
     }
+    page.line(
+        Tone::Dim,
+        "kworker: the kernel's thread that takes bytes across; reader: who is woken by it",
+    );
 }
 
 /// All waits of both directions, ns.

@@ -20,10 +20,7 @@ const CLASS: usize = 9;
 const WORTH_NAMING_NS: u64 = 1_000_000;
 
 pub(super) fn threads(page: &mut Page<'_>, report: &Report) {
-    page.section(
-        "THREADS",
-        "how long each waited for a CPU, and who ran instead",
-    );
+    page.section("THREADS", "who waited for a CPU");
     if report.threads.is_empty() {
         page.line(Tone::Plain, "  no thread ran or waited");
         return;
@@ -48,6 +45,10 @@ pub(super) fn threads(page: &mut Page<'_>, report: &Report) {
         );
         group(page, report, peers);
     }
+    page.line(
+        Tone::Dim,
+        "vol: it went to sleep; invol: it was preempted; p99: 99 of 100 were no longer",
+    );
 }
 
 /// The threads that waited longest, and the sum of the others.

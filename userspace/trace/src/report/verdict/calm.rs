@@ -14,7 +14,7 @@ pub(super) fn no_data(report: &Report) -> Verdict {
         .find(|b| b.capability == "sched" && b.used.is_none());
     let window = duration(report.window.duration_ns);
     let sentence = match sched.map(|b| b.missing.as_deref().unwrap_or("no backend worked")) {
-        Some(why) => format!("Nothing was measured in {window}: {}.", visible(why)),
+        Some(why) => format!("No wait was measured in {window}: {}.", visible(why)),
         None => format!("The target did not run in {window}: use the terminal while it is traced."),
     };
     Verdict {

@@ -102,7 +102,7 @@ fn process(report: &Report, pid: u32) -> String {
 }
 
 /// The PTY's path, with its instance where two have the same.
-fn name(pty: &PtyRow, report: &Report) -> String {
+pub(super) fn name(pty: &PtyRow, report: &Report) -> String {
     let twin = report
         .ptys
         .iter()
