@@ -1,13 +1,19 @@
-//! `phux-trace schema`.
+//! `phux-trace schema`: the JSON schema of the lines that `--json` writes.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::cli::SchemaArgs;
+use anyhow::{Context, Result};
 
-/// Not built yet.
+use crate::cli::SchemaArgs;
+use crate::report::schema::schema;
+
+/// Prints the schema to standard output.
 ///
 /// # Errors
-/// Always.
-pub fn run(_args: SchemaArgs) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("schema is not built yet")
+/// If standard output cannot be written to.
+pub fn run(_args: SchemaArgs) -> Result<ExitCode> {
+    let text = serde_json::to_string_pretty(&schema()).context("writing the schema as JSON")?;
+    writeln!(io::stdout().lock(), "{text}").context("writing to standard output")?;
+    Ok(ExitCode::SUCCESS)
 }

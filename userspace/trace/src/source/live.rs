@@ -51,7 +51,9 @@ impl Live {
         let mut rings = Vec::new();
         for fd in probes.ring_fds()? {
             let ring = RingBuf::try_from(Map::RingBuf(MapData::from_fd(fd)?))?;
-            rings.push(AsyncFd::register(ring).map_err(io::Error::from)?);
+            // SAFETY: a RingBuf keeps one descriptor, open and the same, for as long as it lives.
+            let ring = unsafe { AsyncFd::register(ring) };
+            rings.push(ring.map_err(io::Error::from)?);
         }
         let fds = probes.map_fds()?;
         Ok(Live {
