@@ -52,6 +52,19 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Print the man page
     Man(ManArgs),
+    /// Waits for a word on a descriptor, then becomes a command: how attach -- CMD starts it
+    #[command(name = crate::attach::wrapped::SHIM, hide = true)]
+    Shim(ShimArgs),
+}
+
+/// Arguments of the hidden shim.
+#[derive(Debug, Clone, Args)]
+pub struct ShimArgs {
+    /// Descriptor to wait on
+    pub fd: i32,
+    /// What to become
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
 }
 
 /// Arguments of `attach`.
@@ -93,6 +106,12 @@ pub struct AttachArgs {
     /// Report each time this has passed, besides at the end (at least 100ms)
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
+    /// Print each PTY read and write, flush and hop as it happens, as JSON lines (implies --json)
+    #[arg(long)]
+    pub events: bool,
+    /// CPUs that share one ring buffer, rounded up to a power of two
+    #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub cpus_per_ring: Option<u32>,
     /// Start this command and trace it
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,

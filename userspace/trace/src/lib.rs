@@ -1,5 +1,6 @@
 //! The profiler for terminals that lag: which hop, which thread, and who had the CPU instead.
 
+pub mod attach;
 pub mod cli;
 pub mod commands;
 pub mod probes;

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use crate::attach;
 use crate::cli::AttachArgs;
 
-/// Not built yet.
+/// Profiles a live process, and says where its time goes.
 ///
 /// # Errors
-/// Always.
-pub fn run(_args: AttachArgs) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("attach is not built yet")
+/// Unknown target, missing privileges, a kernel that refuses, output that cannot be written.
+pub fn run(args: &AttachArgs) -> anyhow::Result<ExitCode> {
+    attach::run(args)
 }

@@ -19,12 +19,13 @@ mod style;
 /// Whatever made it fail; a broken pipe of the output is among it.
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::Attach(args) => attach::run(args),
+        Command::Attach(args) => attach::run(&args),
         Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(args),
         Command::Probes(args) => probes::run(&args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Shim(args) => Ok(crate::attach::wrapped::shim(args.fd, &args.command)),
     }
 }

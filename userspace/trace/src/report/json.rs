@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 use super::escape::is_harmless;
-use super::model::Report;
+use super::model::{EventRow, Report};
 use super::schema::{Line, Run};
 
 /// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `loss` as many as there are,
@@ -19,10 +19,20 @@ use super::schema::{Line, Run};
 /// # Errors
 /// Those of the writer.
 pub fn write_ndjson(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    lines(report).try_for_each(|line| {
-        line.serialize(&mut Serializer::with_formatter(&mut *out, Plain))?;
-        out.write_all(b"\n")
-    })
+    lines(report).try_for_each(|line| write_line(&line, out))
+}
+
+/// Writes one line of `--events`.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_event(event: &EventRow, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::Event(event), out)
+}
+
+fn write_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {
+    line.serialize(&mut Serializer::with_formatter(&mut *out, Plain))?;
+    out.write_all(b"\n")
 }
 
 /// The lines in their order.

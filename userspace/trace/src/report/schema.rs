@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::model::{
-    Backend, Cost, HopRow, Loss, PtyRow, Report, Target, ThreadRow, Verdict, Window,
+    Backend, Cost, EventRow, HopRow, Loss, PtyRow, Report, Target, ThreadRow, Verdict, Window,
 };
 
 /// One line of `phux-trace attach --json`. A report is a `run` line, the lines of its rows, and a
@@ -29,6 +29,8 @@ pub(super) enum Line<'a> {
     Cost(&'a Cost),
     /// Ends a report.
     Verdict(&'a Verdict),
+    /// Something that happened, between reports; only with `--events`.
+    Event(&'a EventRow),
 }
 
 /// When, where, who and how.
