@@ -69,9 +69,11 @@ struct EndCell<'a> {
 pub fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let survey = Survey::take().context("cannot read /proc")?;
     let mut binaries = Binaries::default();
+    let myself = std::process::id();
     let rows: Vec<Row<'_>> = survey
         .holders()
         .into_iter()
+        .filter(|pid| *pid != myself)
         .filter_map(|pid| survey.processes.get(&pid))
         .map(|process| row(process, &survey, &mut binaries))
         .collect();
@@ -202,17 +204,15 @@ fn table(rows: &[Row<'_>], survey: &Survey) -> String {
 
 /// `pts/3 master      bash 1301, vim 1340`: who is at the other end, or shares this one.
 fn pty_line(pty: &PtyCell<'_>, pid: u32, several_devpts: bool) -> String {
-    let mut words = Vec::new();
+    let mut words: Vec<String> = Vec::new();
     let mut ends = |label: &str, holders: &[EndCell<'_>]| {
-        let others: Vec<_> = holders.iter().filter(|h| h.pid != pid).collect();
-        for (i, holder) in others.iter().enumerate() {
-            let comma = if i + 1 < others.len() { "," } else { "" };
-            let name = printable(holder.name);
-            if i == 0 {
-                words.push(format!("{label} {name} {}{comma}", holder.pid));
-            } else {
-                words.push(format!("{name} {}{comma}", holder.pid));
+        let mut label = Some(label);
+        for holder in holders.iter().filter(|h| h.pid != pid) {
+            if let Some(last) = words.last_mut() {
+                last.push(if label.is_some() { ';' } else { ',' });
             }
+            let label = label.take().map(|l| format!("{l} ")).unwrap_or_default();
+            words.push(format!("{label}{} {}", printable(holder.name), holder.pid));
         }
     };
     let own = match (pty.holds_master, pty.holds_slave) {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde::Serialize;
 
-use super::style::{DIM, HEAD, NAME, WARN};
+use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ProbesArgs;
 use crate::target::binary::Binaries;
 use crate::target::notes::{self, Notes, Probe};
@@ -244,7 +244,11 @@ fn text(sources: &[Source], remarks: &[String]) -> String {
         .map(|s| printable(&s.path))
         .collect();
     if !empty.is_empty() {
-        let _ = writeln!(out, "{DIM}No USDT probes in {}{DIM:#}", empty.join(", "));
+        let words = "No USDT probes in"
+            .split(' ')
+            .map(String::from)
+            .chain(empty);
+        let _ = writeln!(out, "{DIM}{}{DIM:#}", wrap(words, 2, 80));
     }
     for remark in remarks {
         let _ = writeln!(out, "{WARN}{}{WARN:#}", printable(remark));

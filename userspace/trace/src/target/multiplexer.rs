@@ -108,21 +108,10 @@ impl Multiplexer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::proc::sample;
 
     fn process(comm: &str, exe: Option<&str>) -> Process {
-        Process {
-            pid: 10,
-            ppid: 1,
-            comm: comm.into(),
-            exe: exe.map(Into::into),
-            uid: 0,
-            user: "root".into(),
-            threads: 1,
-            start_ticks: 1,
-            nspid: vec![10],
-            kernel_thread: false,
-            zombie: false,
-        }
+        sample(10, comm, exe, 0)
     }
 
     #[test]

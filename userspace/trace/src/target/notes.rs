@@ -9,7 +9,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -119,11 +119,11 @@ pub fn reopen_regular(place: &OwnedFd) -> Result<File, NotesError> {
     Ok(File::from(fd))
 }
 
-/// Reads the probes of an open file.
+/// Reads the probes of an ELF file.
 ///
 /// # Errors
 /// It is no ELF file, or its headers are damaged. Damage further in ends up in [`Notes::damage`].
-pub fn read(file: File) -> Result<Notes, NotesError> {
+pub fn read<R: Read + Seek>(file: R) -> Result<Notes, NotesError> {
     let cache = ReadCache::new(file);
     let left = Cell::new(READ_BUDGET);
     let data = Budget {

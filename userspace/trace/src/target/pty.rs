@@ -319,3 +319,7 @@ fn mount_namespaces(pids: &[u32]) -> Vec<(u32, HashSet<u32>)> {
     }
     namespaces
 }
+
+#[cfg(test)]
+#[path = "pty_tests.rs"]
+mod tests;

@@ -320,9 +320,10 @@ fn by_pid(
     invoker: Invoker,
     notes: &mut Vec<String>,
 ) -> Result<u32, ResolveError> {
-    let max = pid_max();
+    // A pid above the limit can live on when the limit was lowered after its birth.
+    let max = pid_max().saturating_sub(1);
     let pid = match u32::try_from(typed) {
-        Ok(pid) if (1..=max).contains(&pid) => pid,
+        Ok(pid) if (1..=max).contains(&pid) || survey.processes.contains_key(&pid) => pid,
         _ => return Err(ResolveError::NotAPid { typed, max }),
     };
     if pid == invoker.pid {
@@ -546,3 +547,7 @@ fn candidates(pids: &[u32], survey: &Survey) -> Candidates {
     all.sort_by_key(|c| (std::cmp::Reverse(c.ptys), c.pid));
     Candidates(all)
 }
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;
