@@ -11,10 +11,9 @@ use serde::Serialize;
 use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ListArgs;
 use crate::target::binary::Binaries;
-use crate::target::multiplexer::Multiplexer;
 use crate::target::pty::{Holder, Pty, Side};
-use crate::target::resolve::{part_of, printable};
-use crate::target::{Process, Survey};
+use crate::target::unresolved::printable;
+use crate::target::{Process, Survey, owner};
 
 /// Providers of the C and C++ run-time: nearly every program has them, so the table does not repeat them.
 const EVERYWHERE: [&str; 4] = ["libc", "rtld", "libstdcxx", "libgcc"];
@@ -104,10 +103,7 @@ fn row<'a>(process: &'a Process, survey: &'a Survey, binaries: &mut Binaries) ->
             .exe
             .as_ref()
             .map(|e| e.to_string_lossy().into_owned()),
-        role: Multiplexer::of(process).map(|multiplexer| {
-            let part = part_of(process, survey);
-            format!("{} {}", multiplexer.name(), part.name())
-        }),
+        role: owner(process, survey).map(|(mux, part)| format!("{} {}", mux.name(), part.name())),
         threads: process.threads,
         master_of: ptys.iter().filter(|p| p.holds_master).count(),
         ptys,

@@ -14,7 +14,7 @@ use crate::cli::ProbesArgs;
 use crate::target::binary::Binaries;
 use crate::target::notes::{self, Notes, Probe};
 use crate::target::operand::Operand;
-use crate::target::resolve::printable;
+use crate::target::unresolved::printable;
 use crate::target::{Ask, Invoker, ResolveError, Survey, resolve};
 
 /// A file with its probes, and the process that runs it.

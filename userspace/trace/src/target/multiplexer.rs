@@ -82,8 +82,8 @@ impl Multiplexer {
         // The executable where we may see it: a `comm` is whatever the process says. tmux's shells keep neither.
         match process.exe_name() {
             Some(exe) => is(exe).or_else(|| {
-                // screen-4.9.0, phux built with a hash: fall back to the comm.
-                is(&process.comm).filter(|m| exe.starts_with(m.name()))
+                // `screen-4.9.0`, `.tmux-wrapped`: the comm counts where the executable does not contradict.
+                is(&process.comm).filter(|m| exe.contains(m.name()))
             }),
             None => is(&process.comm),
         }

@@ -14,9 +14,10 @@ const PHUX: [(&str, &str); 7] = [
 ];
 
 /// Threads of zellij by name (`comm` cuts them to 15 bytes).
-const ZELLIJ: [(&str, &str); 8] = [
+const ZELLIJ: [(&str, &str); 9] = [
     ("screen", "screen"),
-    ("pty", "pty"),
+    ("pty", "pty control"),
+    ("async-std/runti", "pty readers"),
     ("pty_writer", "pty writer"),
     ("wasm", "plugins"),
     ("server_router", "client router"),
