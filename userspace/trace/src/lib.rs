@@ -2,5 +2,6 @@
 
 pub mod cli;
 pub mod commands;
+pub mod probes;
 pub mod report;
 pub mod target;
