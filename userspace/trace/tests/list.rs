@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Helper, have, json_lines, run, stdout, wait_for};
+use common::{Helper, have, json_lines, root, run, stdout, wait_for};
 use phux_trace::target::pty::Side;
 use phux_trace::target::{Ask, Invoker, Survey, Target, resolve};
 use serde_json::Value;
@@ -237,4 +237,31 @@ fn screen_by_name() {
     wait_for("screen with its window", || {
         named("screen").filter(|target| has_pane(target, pid, "sleep"))
     });
+}
+
+/// A process of a pid namespace of its own is found by the pid that it has here, and the note tells the other one.
+#[test]
+fn a_target_in_another_pid_namespace() {
+    if !root("a_target_in_another_pid_namespace") {
+        return;
+    }
+    let mut unshare = Command::new("unshare");
+    let unshare = unshare
+        .args(["--fork", "--kill-child", "--pid", "sleep", "600"])
+        .spawn();
+    let unshare = Helper(unshare.expect("unshare of util-linux"));
+    let target = wait_for("its first process", || {
+        let survey = Survey::take().expect("/proc");
+        let inner = survey
+            .children(unshare.pid())
+            .find(|p| p.comm == "sleep")?
+            .pid;
+        resolve(&Ask::Pid(inner.into()), &survey, Invoker::current()).ok()
+    });
+    let note = "is in a pid namespace of its own, as pid 1 there";
+    assert!(
+        target.notes.iter().any(|n| n.contains(note)),
+        "{:?}",
+        target.notes
+    );
 }

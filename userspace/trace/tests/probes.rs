@@ -5,7 +5,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Helper, have, json_lines, phux_trace, run, stdout, wait_for};
+use common::{Helper, have, json_lines, phux_trace, root, run, stdout, wait_for};
 
 /// One probe at three sites, one with a semaphore, one without arguments.
 const SOURCE: &str = r#"
@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     got(argc, 1); got(argc + 1, 2); got(argc + 2, 3);
     STAP_PROBE1(phux, echo__server, argc);
     STAP_PROBE(phux, tick);
-    pause();
+    if (argc == 1) pause();
     return 0;
 }
 "#;
@@ -38,11 +38,8 @@ fn sdt_header() -> PathBuf {
     }
 }
 
-#[test]
-fn of_a_file_and_of_a_process() {
-    if !have(&sdt_header(), "of_a_file_and_of_a_process") {
-        return;
-    }
+/// Builds [`SOURCE`] in a directory that goes away with the first of the two.
+fn build() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
     let source = dir.path().join("probed.c");
     let program = dir.path().join("probed");
@@ -52,6 +49,41 @@ fn of_a_file_and_of_a_process() {
         .arg("-o")
         .arg(&program)
         .arg(&source));
+    (dir, program)
+}
+
+/// The printed line, given to a shell as it is, counts what the program does.
+#[test]
+fn the_bpftrace_line_works() {
+    let test = "the_bpftrace_line_works";
+    if !have(&sdt_header(), test) || !have(Path::new("/usr/bin/bpftrace"), test) || !root(test) {
+        return;
+    }
+    let (_dir, program) = build();
+    let file = program.to_str().expect("UTF-8");
+    let rows = json_lines(&stdout(&["probes", file, "--json"]));
+    let size = rows
+        .iter()
+        .find(|r| r["name"] == "pty__read__size")
+        .expect("the probe");
+    let line = format!(
+        "{} -c '{file} end'",
+        size["bpftrace"].as_str().expect("a line")
+    );
+    let output = run(Command::new("sh").args(["-c", &line]));
+    // argc is 2: the three sites record 2, 3 and 4.
+    let words: Vec<&str> = output.split_whitespace().collect();
+    let count = |bucket: [&str; 2]| words.windows(3).find(|w| w[..2] == bucket).map(|w| w[2]);
+    assert_eq!(count(["[2,", "4)"]), Some("2"), "{line}: {output}");
+    assert_eq!(count(["[4,", "8)"]), Some("1"), "{line}: {output}");
+}
+
+#[test]
+fn of_a_file_and_of_a_process() {
+    if !have(&sdt_header(), "of_a_file_and_of_a_process") {
+        return;
+    }
+    let (_dir, program) = build();
     let file = program.to_str().expect("UTF-8");
 
     let rows = json_lines(&stdout(&["probes", file, "--json"]));
@@ -124,10 +156,18 @@ fn of_a_file_and_of_a_process() {
         text.contains("phux:pty__read__size  3 sites, semaphore"),
         "{text}"
     );
-    // A file that was replaced while it runs: what runs counts.
+    // A file that was removed while it runs: what runs counts, and the line leads there.
     std::fs::remove_file(&program).expect("removed");
     let rows = json_lines(&stdout(&["probes", &pid, "--json"]));
-    assert!(rows.iter().any(|r| r["name"] == "pty__read__size"));
+    let size = rows
+        .iter()
+        .find(|r| r["name"] == "pty__read__size")
+        .expect("the probe");
+    let bpftrace = size["bpftrace"].as_str().expect("a line");
+    assert!(
+        bpftrace.contains(&format!("usdt:/proc/{pid}/exe:phux:")),
+        "{bpftrace}"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +12,7 @@ use serde::Serialize;
 
 use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ProbesArgs;
-use crate::target::binary::Binaries;
+use crate::target::binary::{Binaries, Binary};
 use crate::target::notes::{self, Notes, Probe};
 use crate::target::operand::Operand;
 use crate::target::unresolved::printable;
@@ -118,12 +119,16 @@ fn of_processes(pids: impl Iterator<Item = u32>) -> anyhow::Result<(Vec<Source>,
         let files = match binaries.of_process(pid) {
             Ok(files) => files,
             Err(e) => {
-                remarks.push(format!("pid {pid}: cannot see what it has mapped: {e}"));
+                let sudo = e.kind() == io::ErrorKind::PermissionDenied;
+                let hint = if sudo { "; run as root (sudo)" } else { "" };
+                remarks.push(format!(
+                    "pid {pid}: cannot see what it has mapped: {e}{hint}"
+                ));
                 continue;
             }
         };
         for file in files {
-            let path = file.path.to_string_lossy().into_owned();
+            let path = path_from_here(&file);
             match file.notes {
                 // Several processes run the same file: one of them stands for all.
                 Ok(_) if sources.iter().any(|s| s.path == path) => {}
@@ -143,6 +148,15 @@ fn of_processes(pids: impl Iterator<Item = u32>) -> anyhow::Result<(Vec<Source>,
         anyhow::bail!("{}", remarks.join("\n"));
     }
     Ok((sources, remarks))
+}
+
+/// A path that leads a tracer to the file that runs: its own, unless that is another file (or none) in our mount
+/// namespace, or was replaced since.
+fn path_from_here(file: &Binary) -> String {
+    let id = |path: &Path| std::fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
+    let same = id(&file.path).is_some_and(|here| Some(here) == id(&file.reach));
+    let path = if same { &file.path } else { &file.reach };
+    path.to_string_lossy().into_owned()
 }
 
 /// Sites by provider and name.

@@ -92,3 +92,16 @@ pub(crate) fn have(path: &Path, test: &str) -> bool {
     }
     there
 }
+
+/// Whether we are root, for a test that needs to be. In CI it has to be.
+pub(crate) fn root(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    assert!(
+        root || std::env::var_os("CI").is_none(),
+        "{test} needs root"
+    );
+    if !root {
+        println!("{test}: skipped, needs root");
+    }
+    root
+}
