@@ -239,7 +239,8 @@ fn screen_by_name() {
     });
 }
 
-/// A process of a pid namespace of its own is found by the pid that it has here, and the note tells the other one.
+/// A process of a pid namespace of its own is found by the pid that it has here, and the note tells
+/// the other one.
 #[test]
 fn a_target_in_another_pid_namespace() {
     if !root("a_target_in_another_pid_namespace") {

@@ -15,7 +15,8 @@ use crate::target::pty::{Holder, Pty, Side};
 use crate::target::unresolved::printable;
 use crate::target::{Process, Survey, owner};
 
-/// Providers of the C and C++ run-time: nearly every program has them, so the table does not repeat them.
+/// Providers of the C and C++ run-time: nearly every program has them, so the table does not repeat
+/// them.
 const EVERYWHERE: [&str; 4] = ["libc", "rtld", "libstdcxx", "libgcc"];
 
 /// Columns of the table.

@@ -25,7 +25,8 @@ pub fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The main page: what clap_mangen makes of the definition, with the sections that readers of man pages look for.
+/// The main page: what clap_mangen makes of the definition, with the sections that readers of man
+/// pages look for.
 fn page() -> io::Result<Vec<u8>> {
     let man = Man::new(Cli::command());
     let mut page = Vec::new();

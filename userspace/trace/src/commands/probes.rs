@@ -150,8 +150,8 @@ fn of_processes(pids: impl Iterator<Item = u32>) -> anyhow::Result<(Vec<Source>,
     Ok((sources, remarks))
 }
 
-/// A path that leads a tracer to the file that runs: its own, unless that is another file (or none) in our mount
-/// namespace, or was replaced since.
+/// A path that leads a tracer to the file that runs: its own, unless that is another file (or none)
+/// in our mount namespace, or was replaced since.
 fn path_from_here(file: &Binary) -> String {
     let id = |path: &Path| std::fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
     let same = id(&file.path).is_some_and(|here| Some(here) == id(&file.reach));
@@ -187,7 +187,8 @@ fn row<'a>(source: &'a Source, places: &'a [&'a Probe]) -> Option<Row<'a>> {
     })
 }
 
-/// A name that may stand unquoted in both languages. Others come from hostile or odd files: no line is made of them.
+/// A name that may stand unquoted in both languages. Others come from hostile or odd files: no line
+/// is made of them.
 fn plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

@@ -79,10 +79,11 @@ impl Multiplexer {
     /// The multiplexer that a process belongs to.
     pub fn of(process: &Process) -> Option<Self> {
         let is = |name: &str| KNOWN.iter().find(|k| k.2.contains(&name)).map(|k| k.0);
-        // The executable where we may see it: a `comm` is whatever the process says. tmux's shells keep neither.
+        // The executable where we may see it: a `comm` is whatever the process says.
         match process.exe_name() {
             Some(exe) => is(exe).or_else(|| {
-                // `screen-4.9.0`, `.tmux-wrapped`: the comm counts where the executable does not contradict.
+                // `screen-4.9.0`, `.tmux-wrapped`: the comm counts where the executable does not
+                // contradict.
                 is(&process.comm).filter(|m| exe.contains(m.name()))
             }),
             None => is(&process.comm),

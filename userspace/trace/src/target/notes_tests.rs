@@ -24,7 +24,8 @@ fn note(pc: u64, base: u64, semaphore: u64, strings: &[u8]) -> Vec<u8> {
     note
 }
 
-/// A 64-bit ELF file with one loaded segment (address 0x400000 at offset 0, 4 KiB), `.note.stapsdt` and `.stapsdt.base`.
+/// A 64-bit ELF file with one loaded segment (address 0x400000 at offset 0, 4 KiB), `.note.stapsdt`
+/// and `.stapsdt.base`.
 fn elf(notes: &[u8]) -> Vec<u8> {
     const NAMES: &[u8] = b"\0.note.stapsdt\0.stapsdt.base\0.shstrtab\0";
     let notes_at = 64 + 56;
@@ -151,7 +152,8 @@ fn more_probes_than_anybody_has_are_bounded() {
     assert!(notes.damage.iter().any(|d| d.contains("left out")));
 }
 
-/// A sparse file of a terabyte whose note section claims half of it: refused before any memory is taken.
+/// A sparse file of a terabyte whose note section claims half of it: refused before any memory is
+/// taken.
 #[test]
 fn a_huge_section_of_a_sparse_file() {
     let mut bytes = elf(&two_probes());

@@ -146,7 +146,8 @@ fn master_of(pids: &[u32], pid: u32) -> Pty {
     }
 }
 
-/// Two containers' worth of `/dev/pts/0`: one reached through the instance's own `ptmx`, one through the host's node.
+/// Two containers' worth of `/dev/pts/0`: one reached through the instance's own `ptmx`, one
+/// through the host's node.
 #[test]
 fn the_same_index_in_two_devpts_instances() {
     if !root_or_skip("the_same_index_in_two_devpts_instances") {
@@ -169,7 +170,8 @@ fn the_same_index_in_two_devpts_instances() {
     }
 }
 
-/// A master from our namespace in a process that has since moved to another: its instance is still ours.
+/// A master from our namespace in a process that has since moved to another: its instance is still
+/// ours.
 #[test]
 fn a_master_carried_into_another_mount_namespace() {
     if !root_or_skip("a_master_carried_into_another_mount_namespace") {

@@ -3,11 +3,13 @@
 //! - A number is a pid: that process alone.
 //! - A multiplexer's name (`tmux`, `phux` …): every process of it of one user, server and clients,
 //!   because a keystroke goes through both.
-//! - Any other name (exact `comm` or executable name): every such process of one user that holds a PTY; if none of
-//!   them holds one, every such process.
-//! - Nothing: the invoking user's phux, else the invoking user's only multiplexer, else the only one that runs.
+//! - Any other name (exact `comm` or executable name): every such process of one user that holds a
+//!   PTY; if none of them holds one, every such process.
+//! - Nothing: the invoking user's phux, else the invoking user's only multiplexer, else the only
+//!   one that runs.
 //!
-//! "One user" is the invoking one (behind sudo: who called it) if any match is theirs, else the only user who has matches.
+//! "One user" is the invoking one (behind sudo: who called it) if any match is theirs, else the
+//! only user who has matches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +53,8 @@ pub struct Invoker {
 }
 
 impl Invoker {
-    /// From the environment. `SUDO_UID` counts for root only: nobody else can have come through sudo.
+    /// From the environment. `SUDO_UID` counts for root only: nobody else can have come through
+    /// sudo.
     pub fn current() -> Self {
         let uid = rustix::process::getuid().as_raw();
         let behind = || {
@@ -241,7 +244,8 @@ fn server_of_client(process: &Process, survey: &Survey) -> Option<&'static str> 
     server.then(|| multiplexer.name())
 }
 
-/// The multiplexer that a process belongs to, and the part of it that it is: what [`thread_role`](super::role::thread_role) wants to know.
+/// The multiplexer that a process belongs to, and the part of it that it is: what
+/// [`thread_role`](super::role::thread_role) wants to know.
 pub fn owner(process: &Process, survey: &Survey) -> Option<(Multiplexer, Part)> {
     let multiplexer = Multiplexer::of(process)?;
     let argv = || {
@@ -285,7 +289,8 @@ fn by_name(
         .copied()
         .filter(|p| holders.contains(&p.pid))
         .collect();
-    // A server of a multiplexer without panes still belongs to it; of other programs only those with a PTY are meant.
+    // A server of a multiplexer without panes still belongs to it; of other programs only those
+    // with a PTY are meant.
     let meant = if multiplexer.is_some() || with_pty.is_empty() {
         matches
     } else {

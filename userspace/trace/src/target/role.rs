@@ -28,8 +28,8 @@ const ZELLIJ: [(&str, &str); 9] = [
 
 /// Role of a thread, `None` where nothing is known.
 ///
-/// `owner` is the multiplexer and the part of it that the process is. `leader`: the thread is the process's
-/// main thread (its tid is the pid).
+/// `owner` is the multiplexer and the part of it that the process is. `leader`: the thread is the
+/// process's main thread (its tid is the pid).
 pub fn thread_role(
     owner: Option<(Multiplexer, Part)>,
     comm: &str,

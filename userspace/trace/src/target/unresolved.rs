@@ -150,7 +150,8 @@ fn known(candidates: &Candidates) -> String {
     format!(" These hold PTY masters; name one, or its pid:{candidates}")
 }
 
-/// A name as it may be printed on a terminal: `comm` and paths are chosen by others and can hold escape sequences.
+/// A name as it may be printed on a terminal: `comm` and paths are chosen by others and can hold
+/// escape sequences.
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
