@@ -16,7 +16,8 @@ Exit codes:
   128+n    of attach -- CMD: signal n ended CMD; 141: who read the output closed it
   other    of attach -- CMD: CMD's own exit status";
 
-const EXAMPLES: &str = "\
+/// Examples of the whole program, for `--help` and the man page.
+pub const EXAMPLES: &str = "\
 Examples:
   sudo phux-trace attach                  the multiplexer that runs, until Ctrl-C
   sudo phux-trace attach tmux -d 10s      ten seconds of tmux, server and clients

@@ -56,8 +56,8 @@ pub(super) fn report(m: Material<'_>) -> Report {
 }
 
 fn threads(state: &KernelState, processes: &Processes) -> Vec<ThreadRow> {
-    let traced = state.threads.values().filter(|t| !t.is_quiet());
-    traced.map(|t| thread(t, state.at_ns, processes)).collect()
+    let traced = state.threads.values().chain(state.summed.values());
+    traced.filter(|t| !t.is_quiet()).map(|t| thread(t, state.at_ns, processes)).collect()
 }
 
 fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
@@ -78,6 +78,7 @@ fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
         ran_instead: culprits(&t.blame),
         wakers: wakers(&t.wakers),
         exited: t.exited,
+        threads: t.threads.max(1),
     }
 }
 

@@ -9,12 +9,9 @@ use crate::source::decode::Task;
 use crate::stats::Holder;
 use crate::target::multiplexer::{Multiplexer, Part};
 use crate::target::proc;
-use crate::target::resolve::part_of;
+use crate::target::resolve::owner;
 use crate::target::role::thread_role;
 use crate::target::{Process, Survey};
-
-/// Ended peers that are remembered by name: a shell starts a hundred commands a minute.
-const MAX_ENDED: usize = 200;
 
 /// A traced process.
 #[derive(Debug, Clone)]
@@ -25,21 +22,20 @@ struct Entry {
     start_ticks: u64,
     owner: Option<(Multiplexer, Part)>,
     ended: Option<String>,
+    came_later: bool,
 }
 
 /// All of them, by pid.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     by_pid: BTreeMap<u32, Entry>,
-    ended: usize,
-    forgotten: u64,
+    passed: u64,
 }
 
 impl Processes {
     /// A process that was there when tracing began.
     pub(super) fn add(&mut self, process: &Process, relation: Relation, survey: &Survey) {
-        let owner = Multiplexer::of(process).map(|m| (m, part_of(process, survey)));
-        self.insert(process, relation, owner);
+        self.insert(process, relation, owner(process, survey));
     }
 
     fn insert(
@@ -55,6 +51,7 @@ impl Processes {
             start_ticks: process.start_ticks,
             owner,
             ended: None,
+            came_later: false,
         };
         self.by_pid.insert(process.pid, entry);
     }
@@ -78,6 +75,7 @@ impl Processes {
             start_ticks: 0,
             owner: None,
             ended: None,
+            came_later: false,
         };
         self.by_pid.insert(pid, entry);
     }
@@ -93,6 +91,7 @@ impl Processes {
             start_ticks: proc::process(task.at.pid).map_or(0, |p| p.start_ticks),
             owner,
             ended: None,
+            came_later: true,
         };
         self.by_pid.insert(task.at.pid, entry);
     }
@@ -111,11 +110,10 @@ impl Processes {
                 .unwrap_or_default(),
             relation,
             start_ticks: now.as_ref().map_or(0, |p| p.start_ticks),
-            owner: now.as_ref().and_then(|p| {
-                // Who has just begun holds no master yet; its command line tells.
-                Multiplexer::of(p).map(|m| (m, part_of(p, &Survey::default())))
-            }),
+            // Who has just begun holds no master yet; its command line tells.
+            owner: now.as_ref().and_then(|p| owner(p, &Survey::default())),
             ended: None,
+            came_later: before.as_ref().is_none_or(|b| b.came_later),
         };
         let said = before.filter(|b| relation == Relation::Target && b.name != entry.name).map(|b| {
             format!("{} (pid {}) became {} by exec; it is traced on", b.name, task.at.pid, entry.name)
@@ -128,14 +126,10 @@ impl Processes {
     pub(super) fn exited(&mut self, pid: u32, status: u32) {
         let Some(entry) = self.by_pid.get_mut(&pid) else { return };
         entry.ended = Some(ended(status));
-        if entry.relation == Relation::Target {
-            return;
-        }
-        self.ended += 1;
-        if self.ended > MAX_ENDED {
+        // A shell starts a hundred commands a minute: those that came and went are counted.
+        if entry.came_later && entry.relation == Relation::Peer {
             self.by_pid.remove(&pid);
-            self.ended -= 1;
-            self.forgotten += 1;
+            self.passed += 1;
         }
     }
 
@@ -185,9 +179,9 @@ impl Processes {
         rows
     }
 
-    /// Peers that came and went beyond those in [`Processes::rows`].
-    pub(super) fn forgotten(&self) -> u64 {
-        self.forgotten
+    /// Peers that came and went while we looked; they are not in [`Processes::rows`].
+    pub(super) fn passed(&self) -> u64 {
+        self.passed
     }
 }
 

@@ -101,7 +101,7 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
                 break EndedBy::Target;
             },
             () = tick(&mut report) => {
-                let interval = session.interval()?;
+                let interval = session.interval(output)?;
                 output.report(&interval)?;
             }
         }
@@ -133,7 +133,7 @@ fn describe(target: &Target) -> String {
     let more = target.processes.len().saturating_sub(4);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let name = target.processes.first().map_or("", |p| p.comm.as_str());
-    format!("{} (pid {}{more})", crate::target::resolve::printable(name), pids.join(", "))
+    format!("{} (pid {}{more})", crate::escape::visible(name), pids.join(", "))
 }
 
 async fn until(deadline: Option<Instant>) {
@@ -269,7 +269,9 @@ impl Session {
         Ok(session)
     }
 
+    /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.
     fn hold(&mut self, holders: Vec<Holder>) {
+        self.holders.retain(|(pty, _, _), _| holders.iter().all(|h| h.pty != *pty));
         for holder in holders {
             self.processes.add_holder(&holder);
             self.holders.insert((holder.pty, holder.side, holder.pid), holder);
@@ -304,17 +306,19 @@ impl Session {
         Ok(())
     }
 
-    fn state(&self) -> Result<KernelState> {
+    /// Everything up to now. The living are read out before the ended: who ends in between is in both, not in neither.
+    fn state(&mut self, output: Output) -> Result<KernelState> {
         let mut state = self.live.state(&self.probes)?;
+        self.pull(output)?;
         state.complete(&self.ended);
         Ok(state)
     }
 
     /// What came since the last interval.
-    fn interval(&mut self) -> Result<Report> {
+    fn interval(&mut self, output: Output) -> Result<Report> {
         let holders = live::holders(&self.probes.holders()?);
         self.hold(holders);
-        let state = self.state()?;
+        let state = self.state(output)?;
         let since = match &self.last {
             Some(last) => state.since(last),
             None => state.clone(),
@@ -329,10 +333,9 @@ impl Session {
     fn finish(mut self, output: Output) -> Result<Report> {
         let holders = self.probes.holders().map(|bytes| live::holders(&bytes));
         self.probes.detach();
-        self.pull(output)?;
         // Without the last look the first one still tells who held what.
         self.hold(holders.unwrap_or_default());
-        let state = self.state()?;
+        let state = self.state(output)?;
         Ok(self.report(&state, self.start.monotonic_ns, true))
     }
 
@@ -340,9 +343,11 @@ impl Session {
         let holders: Vec<Holder> = self.holders.values().cloned().collect();
         let mut notes = self.notes.clone();
         notes.extend(self.hops.notes.iter().cloned());
-        let forgotten = self.processes.forgotten();
-        if forgotten != 0 {
-            notes.push(format!("{forgotten} more processes came and went; their figures are in the thread table"));
+        let passed = self.processes.passed();
+        if passed != 0 {
+            notes.push(format!(
+                "{passed} processes came and went in the target's terminals; their threads are summed by name"
+            ));
         }
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
         assemble::report(Material {

@@ -101,7 +101,7 @@ pub fn shim(fd: i32, command: &[OsString]) -> ExitCode {
     let _ = writeln!(
         std::io::stderr(),
         "phux-trace: {}: {error}",
-        crate::target::resolve::printable(&program.to_string_lossy())
+        crate::escape::visible(&program.to_string_lossy())
     );
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound {
         NOT_FOUND

@@ -11,12 +11,12 @@ use serde::Serialize;
 use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ListArgs;
 use crate::target::binary::Binaries;
-use crate::target::multiplexer::Multiplexer;
 use crate::target::pty::{Holder, Pty, Side};
-use crate::target::resolve::{part_of, printable};
-use crate::target::{Process, Survey};
+use crate::escape::visible;
+use crate::target::{Process, Survey, owner};
 
-/// Providers of the C and C++ run-time: nearly every program has them, so the table does not repeat them.
+/// Providers of the C and C++ run-time: nearly every program has them, so the table does not repeat
+/// them.
 const EVERYWHERE: [&str; 4] = ["libc", "rtld", "libstdcxx", "libgcc"];
 
 /// Columns of the table.
@@ -69,9 +69,11 @@ struct EndCell<'a> {
 pub fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let survey = Survey::take().context("cannot read /proc")?;
     let mut binaries = Binaries::default();
+    let myself = std::process::id();
     let rows: Vec<Row<'_>> = survey
         .holders()
         .into_iter()
+        .filter(|pid| *pid != myself)
         .filter_map(|pid| survey.processes.get(&pid))
         .map(|process| row(process, &survey, &mut binaries))
         .collect();
@@ -102,10 +104,7 @@ fn row<'a>(process: &'a Process, survey: &'a Survey, binaries: &mut Binaries) ->
             .exe
             .as_ref()
             .map(|e| e.to_string_lossy().into_owned()),
-        role: Multiplexer::of(process).map(|multiplexer| {
-            let part = part_of(process, survey);
-            format!("{} {}", multiplexer.name(), part.name())
-        }),
+        role: owner(process, survey).map(|(mux, part)| format!("{} {}", mux.name(), part.name())),
         threads: process.threads,
         master_of: ptys.iter().filter(|p| p.holds_master).count(),
         ptys,
@@ -161,7 +160,7 @@ fn table(rows: &[Row<'_>], survey: &Survey) -> String {
                 let own: Vec<String> = all
                     .iter()
                     .filter(|p| !EVERYWHERE.contains(&p.as_str()))
-                    .map(|p| printable(p))
+                    .map(|p| visible(p).into_owned())
                     .collect();
                 hidden |= own.len() < all.len();
                 if own.is_empty() {
@@ -175,8 +174,8 @@ fn table(rows: &[Row<'_>], survey: &Survey) -> String {
             out,
             "{:>7}  {NAME}{:<16}{NAME:#} {:<12} {:>7}  {usdt}",
             row.pid,
-            printable(row.name),
-            printable(row.user),
+            visible(row.name),
+            visible(row.user),
             row.threads
         );
         for pty in &row.ptys {
@@ -202,17 +201,15 @@ fn table(rows: &[Row<'_>], survey: &Survey) -> String {
 
 /// `pts/3 master      bash 1301, vim 1340`: who is at the other end, or shares this one.
 fn pty_line(pty: &PtyCell<'_>, pid: u32, several_devpts: bool) -> String {
-    let mut words = Vec::new();
+    let mut words: Vec<String> = Vec::new();
     let mut ends = |label: &str, holders: &[EndCell<'_>]| {
-        let others: Vec<_> = holders.iter().filter(|h| h.pid != pid).collect();
-        for (i, holder) in others.iter().enumerate() {
-            let comma = if i + 1 < others.len() { "," } else { "" };
-            let name = printable(holder.name);
-            if i == 0 {
-                words.push(format!("{label} {name} {}{comma}", holder.pid));
-            } else {
-                words.push(format!("{name} {}{comma}", holder.pid));
+        let mut label = Some(label);
+        for holder in holders.iter().filter(|h| h.pid != pid) {
+            if let Some(last) = words.last_mut() {
+                last.push(if label.is_some() { ';' } else { ',' });
             }
+            let label = label.take().map(|l| format!("{l} ")).unwrap_or_default();
+            words.push(format!("{label}{} {}", visible(holder.name), holder.pid));
         }
     };
     let own = match (pty.holds_master, pty.holds_slave) {

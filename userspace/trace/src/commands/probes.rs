@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
 
-use super::style::{DIM, HEAD, NAME, WARN};
+use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ProbesArgs;
-use crate::target::binary::Binaries;
+use crate::target::binary::{Binaries, Binary};
 use crate::target::notes::{self, Notes, Probe};
 use crate::target::operand::Operand;
-use crate::target::resolve::printable;
+use crate::escape::visible;
 use crate::target::{Ask, Invoker, ResolveError, Survey, resolve};
 
 /// A file with its probes, and the process that runs it.
@@ -61,7 +62,7 @@ pub fn run(args: &ProbesArgs) -> anyhow::Result<ExitCode> {
         out.flush()?;
         let mut err = io::stderr().lock();
         for remark in &remarks {
-            writeln!(err, "phux-trace: {}", printable(remark))?;
+            writeln!(err, "phux-trace: {}", visible(remark))?;
         }
     } else {
         anstream::stdout()
@@ -91,7 +92,7 @@ fn sources(target: Option<&str>) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
 
 fn of_file(file: &str) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
     let read = || notes::open_regular(Path::new(file)).and_then(notes::read);
-    let notes = read().with_context(|| printable(file))?;
+    let notes = read().with_context(|| visible(file).into_owned())?;
     let remarks = notes
         .damage
         .iter()
@@ -118,12 +119,16 @@ fn of_processes(pids: impl Iterator<Item = u32>) -> anyhow::Result<(Vec<Source>,
         let files = match binaries.of_process(pid) {
             Ok(files) => files,
             Err(e) => {
-                remarks.push(format!("pid {pid}: cannot see what it has mapped: {e}"));
+                let sudo = e.kind() == io::ErrorKind::PermissionDenied;
+                let hint = if sudo { "; run as root (sudo)" } else { "" };
+                remarks.push(format!(
+                    "pid {pid}: cannot see what it has mapped: {e}{hint}"
+                ));
                 continue;
             }
         };
         for file in files {
-            let path = file.path.to_string_lossy().into_owned();
+            let path = path_from_here(&file);
             match file.notes {
                 // Several processes run the same file: one of them stands for all.
                 Ok(_) if sources.iter().any(|s| s.path == path) => {}
@@ -143,6 +148,15 @@ fn of_processes(pids: impl Iterator<Item = u32>) -> anyhow::Result<(Vec<Source>,
         anyhow::bail!("{}", remarks.join("\n"));
     }
     Ok((sources, remarks))
+}
+
+/// A path that leads a tracer to the file that runs: its own, unless that is another file (or none)
+/// in our mount namespace, or was replaced since.
+fn path_from_here(file: &Binary) -> String {
+    let id = |path: &Path| std::fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
+    let same = id(&file.path).is_some_and(|here| Some(here) == id(&file.reach));
+    let path = if same { &file.path } else { &file.reach };
+    path.to_string_lossy().into_owned()
 }
 
 /// Sites by provider and name.
@@ -173,7 +187,8 @@ fn row<'a>(source: &'a Source, places: &'a [&'a Probe]) -> Option<Row<'a>> {
     })
 }
 
-/// A name that may stand unquoted in both languages. Others come from hostile or odd files: no line is made of them.
+/// A name that may stand unquoted in both languages. Others come from hostile or odd files: no line
+/// is made of them.
 fn plain(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
@@ -230,7 +245,7 @@ fn text(sources: &[Source], remarks: &[String]) -> String {
             .pid
             .map(|pid| format!(" (pid {pid})"))
             .unwrap_or_default();
-        let _ = writeln!(out, "{HEAD}{}{of}{HEAD:#}", printable(&source.path));
+        let _ = writeln!(out, "{HEAD}{}{of}{HEAD:#}", visible(&source.path));
         for places in groups.values() {
             let Some(row) = row(source, places) else {
                 continue;
@@ -241,19 +256,23 @@ fn text(sources: &[Source], remarks: &[String]) -> String {
     let empty: Vec<String> = sources
         .iter()
         .filter(|s| s.notes.probes.is_empty())
-        .map(|s| printable(&s.path))
+        .map(|s| visible(&s.path).into_owned())
         .collect();
     if !empty.is_empty() {
-        let _ = writeln!(out, "{DIM}No USDT probes in {}{DIM:#}", empty.join(", "));
+        let words = "No USDT probes in"
+            .split(' ')
+            .map(String::from)
+            .chain(empty);
+        let _ = writeln!(out, "{DIM}{}{DIM:#}", wrap(words, 2, 80));
     }
     for remark in remarks {
-        let _ = writeln!(out, "{WARN}{}{WARN:#}", printable(remark));
+        let _ = writeln!(out, "{WARN}{}{WARN:#}", visible(remark));
     }
     out
 }
 
 fn probe_text(out: &mut String, row: &Row<'_>) {
-    let (provider, name) = (printable(row.provider), printable(row.name));
+    let (provider, name) = (visible(row.provider), visible(row.name));
     let sites = if row.sites == 1 {
         "1 site".into()
     } else {
@@ -290,5 +309,5 @@ fn argument((i, operand): (usize, &Operand)) -> String {
     let bits = operand
         .size
         .map_or("?".to_owned(), |bytes| (u32::from(bytes) * 8).to_string());
-    format!("arg{i} {kind}{bits} {}", printable(&operand.text))
+    format!("arg{i} {kind}{bits} {}", visible(&operand.text))
 }

@@ -1,4 +1,5 @@
-//! Colours of the tables. `anstream` drops them where the output is no terminal, or NO_COLOR asks for it.
+//! Colours of the tables. `anstream` drops them where the output is no terminal, or NO_COLOR asks
+//! for it.
 
 use anstyle::{AnsiColor, Style};
 
@@ -11,7 +12,8 @@ pub(super) const DIM: Style = Style::new().dimmed();
 /// What the reader should notice.
 pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
 
-/// Breaks words at `width` columns, later lines indented to `indent`. A word that is longer stands alone, uncut.
+/// Breaks words at `width` columns, later lines indented to `indent`. A word that is longer stands
+/// alone, uncut.
 pub(super) fn wrap(words: impl IntoIterator<Item = String>, indent: usize, width: usize) -> String {
     let mut text = String::new();
     let mut column = indent;

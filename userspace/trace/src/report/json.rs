@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-use super::escape::is_harmless;
+use crate::escape::is_harmless;
 use super::model::{EventRow, Report};
 use super::schema::{Line, Run};
 

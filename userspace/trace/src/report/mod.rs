@@ -1,6 +1,5 @@
 //! From findings to what a person or a program reads.
 
-pub mod escape;
 pub mod json;
 pub mod model;
 #[cfg(test)]

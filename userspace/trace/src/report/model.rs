@@ -260,6 +260,8 @@ pub struct ThreadRow {
     pub wakers: Vec<Waker>,
     /// It ended within the window.
     pub exited: bool,
+    /// How many ended threads of this name are summed in this row; then `tid` is 0, and for peers `pid` too.
+    pub threads: u64,
 }
 
 /// What had the CPU that somebody waited for.

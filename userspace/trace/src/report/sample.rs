@@ -72,6 +72,7 @@ pub(super) fn thread(pid: u32, tid: u32, comm: &str, wait: Dist) -> ThreadRow {
         ran_instead: vec![],
         wakers: vec![],
         exited: false,
+        threads: 1,
     }
 }
 
@@ -289,6 +290,7 @@ fn rich_threads() -> Vec<ThreadRow> {
         ThreadRow {
             on_cpu_ns: us(840),
             exited: true,
+        threads: 1,
             ..peer(15090, "git", dist(&[(us(61), 12)]))
         },
         ThreadRow {
@@ -466,6 +468,7 @@ pub(super) fn extreme() -> Report {
             waiting_ns: Some(u64::MAX),
             ran_instead: culprits(),
             exited: true,
+        threads: 1,
             ..thread(4_194_304 - i as u32, u32::MAX - i as u32, name, big())
         });
         report.hops.push(HopRow {

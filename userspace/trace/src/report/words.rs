@@ -1,6 +1,6 @@
 //! Names for things that several views speak of. All are harmless to show.
 
-use super::escape::visible;
+use crate::escape::visible;
 use super::model::{Culprit, CulpritKind, SchedClass};
 
 /// The task's name with its pid or the number of its pids; or what the time was if no task had it.

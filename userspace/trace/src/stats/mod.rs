@@ -7,7 +7,7 @@ mod thread;
 
 pub use blame::{Blame, Culprit, Wakers};
 pub use pty::{FlushStat, Holder, IoKey, IoStat, PtyId, Side};
-pub use state::{Ended, KernelState};
+pub use state::{Ended, KernelState, SumKey};
 pub use thread::{Phase, SchedClass, ThreadKey, ThreadStat};
 
 use phux_perf::Snapshot;

@@ -42,8 +42,10 @@ impl From<&events::sched_class> for SchedClass {
 /// All that is kept of one thread. Times in ns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ThreadStat {
-    /// Thread; 0 where several ended threads are summed.
+    /// Thread; 0 where ended threads are summed.
     pub tid: u32,
+    /// How many ended threads are summed here; 0 for a thread of its own.
+    pub threads: u64,
     /// Process.
     pub pid: u32,
     /// Name.
@@ -86,6 +88,7 @@ impl From<&events::thread_stats> for ThreadStat {
     fn from(t: &events::thread_stats) -> Self {
         ThreadStat {
             tid: t.tid,
+            threads: 0,
             pid: t.tgid,
             comm: comm(&t.comm),
             start_time: t.start_time,
@@ -151,6 +154,7 @@ impl ThreadStat {
     /// What came since.
     pub fn since(&self, earlier: &ThreadStat) -> ThreadStat {
         ThreadStat {
+            threads: self.threads.saturating_sub(earlier.threads),
             on_cpu_ns: self.on_cpu_ns.saturating_sub(earlier.on_cpu_ns),
             blocked_ns: self.blocked_ns.saturating_sub(earlier.blocked_ns),
             voluntary: self.voluntary.saturating_sub(earlier.voluntary),

@@ -21,7 +21,8 @@ const MAX_FILES: usize = 1024;
 pub struct Binary {
     /// Path as the process itself sees it.
     pub path: PathBuf,
-    /// Path by which it can be opened from here, whatever the process's mount namespace: what to attach to.
+    /// Path by which it can be opened from here, whatever the process's mount namespace: what to
+    /// attach to.
     pub reach: PathBuf,
     /// Probes, or why there are none to be had.
     pub notes: Result<Arc<Notes>, Arc<NotesError>>,
@@ -67,7 +68,8 @@ impl Binaries {
                     .join(inside),
                 Err(_) => continue,
             };
-            // Inside the process's own root: a symbolic link of a container must not lead to a file of ours.
+            // Inside the process's own root: a symbolic link of a container must not lead to a file
+            // of ours.
             let place = match &root {
                 Ok(root) => rustix::fs::openat2(
                     root,

@@ -13,9 +13,11 @@ pub mod pty;
 pub mod resolve;
 pub mod role;
 pub mod survey;
+pub mod unresolved;
 pub mod users;
 
 pub use proc::{Process, Thread};
 pub use pty::{Holder, Pty};
-pub use resolve::{Ask, Invoker, ResolveError, Target, resolve};
+pub use resolve::{Ask, Invoker, Target, owner, resolve};
 pub use survey::Survey;
+pub use unresolved::ResolveError;

@@ -79,11 +79,12 @@ impl Multiplexer {
     /// The multiplexer that a process belongs to.
     pub fn of(process: &Process) -> Option<Self> {
         let is = |name: &str| KNOWN.iter().find(|k| k.2.contains(&name)).map(|k| k.0);
-        // The executable where we may see it: a `comm` is whatever the process says. tmux's shells keep neither.
+        // The executable where we may see it: a `comm` is whatever the process says.
         match process.exe_name() {
             Some(exe) => is(exe).or_else(|| {
-                // screen-4.9.0, phux built with a hash: fall back to the comm.
-                is(&process.comm).filter(|m| exe.starts_with(m.name()))
+                // `screen-4.9.0`, `.tmux-wrapped`: the comm counts where the executable does not
+                // contradict.
+                is(&process.comm).filter(|m| exe.contains(m.name()))
             }),
             None => is(&process.comm),
         }
@@ -108,21 +109,10 @@ impl Multiplexer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::proc::sample;
 
     fn process(comm: &str, exe: Option<&str>) -> Process {
-        Process {
-            pid: 10,
-            ppid: 1,
-            comm: comm.into(),
-            exe: exe.map(Into::into),
-            uid: 0,
-            user: "root".into(),
-            threads: 1,
-            start_ticks: 1,
-            nspid: vec![10],
-            kernel_thread: false,
-            zombie: false,
-        }
+        sample(10, comm, exe, 0)
     }
 
     #[test]

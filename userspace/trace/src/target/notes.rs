@@ -1,15 +1,15 @@
 //! USDT probes of an ELF file: the notes of `.note.stapsdt`.
 //!
-//! The file belongs to somebody else and may lie in every field, be cut, grow or shrink while it is read, or be no file at all.
-//! So: only regular files are opened, reads go through a budget (a section that claims
-//! 10 GB is refused before memory is taken), nothing is mapped (a mapped file that is cut kills the reader), and a
-//! bad note costs that note only.
+//! The file belongs to somebody else and may lie in every field, be cut, grow or shrink while it is
+//! read, or be no file at all. So: only regular files are opened, reads go through a budget (a
+//! section that claims 10 GB is refused before memory is taken), nothing is mapped (a mapped file
+//! that is cut kills the reader), and a bad note costs that note only.
 //!
 //! Layout of a note: <https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation>.
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -26,7 +26,8 @@ use super::operand::{self, Operand};
 /// Type of a probe's note (`NT_STAPSDT`).
 const NT_STAPSDT: u32 = 3;
 
-/// Bytes that may be read of one file: headers and notes, not code. The largest real table seen (a JVM) is below 1 MB.
+/// Bytes that may be read of one file: headers and notes, not code. A note takes some 80 bytes, so
+/// this is room for [`MAX_PROBES`] many times over.
 const READ_BUDGET: u64 = 64 << 20;
 
 /// What a string costs of the budget: the most that is read to find its end.
@@ -57,7 +58,8 @@ pub struct Probe {
 pub struct Semaphore {
     /// Virtual address in the file's own address space.
     pub address: u64,
-    /// Offset in the file, as uprobes take it (`ref_ctr_offset`); `None` where the address is in no loaded segment.
+    /// Offset in the file, as uprobes take it (`ref_ctr_offset`); `None` where the address is in no
+    /// loaded segment.
     pub offset: Option<u64>,
 }
 
@@ -66,7 +68,8 @@ pub struct Semaphore {
 pub struct Notes {
     /// The probes, in the file's order.
     pub probes: Vec<Probe>,
-    /// What was wrong with the notes, one line each; the probes that could be read are there all the same.
+    /// What was wrong with the notes, one line each; the probes that could be read are there all
+    /// the same.
     pub damage: Vec<String>,
 }
 
@@ -87,7 +90,8 @@ pub enum NotesError {
     Damaged(#[from] object::read::Error),
 }
 
-/// Opens a path if, and only if, a regular file is there. A FIFO does not block it and a device is not touched.
+/// Opens a path if, and only if, a regular file is there. A FIFO does not block it and a device is
+/// not touched.
 ///
 /// # Errors
 /// It is not there, may not be read, or is something else.
@@ -97,7 +101,8 @@ pub fn open_regular(path: &Path) -> Result<File, NotesError> {
     reopen_regular(&place)
 }
 
-/// Turns an `O_PATH` descriptor into a readable file, if it is a regular one: what was checked is what is opened.
+/// Turns an `O_PATH` descriptor into a readable file, if it is a regular one: what was checked is
+/// what is opened.
 ///
 /// # Errors
 /// It is no regular file, or may not be read.
@@ -119,11 +124,11 @@ pub fn reopen_regular(place: &OwnedFd) -> Result<File, NotesError> {
     Ok(File::from(fd))
 }
 
-/// Reads the probes of an open file.
+/// Reads the probes of an ELF file.
 ///
 /// # Errors
 /// It is no ELF file, or its headers are damaged. Damage further in ends up in [`Notes::damage`].
-pub fn read(file: File) -> Result<Notes, NotesError> {
+pub fn read<R: Read + Seek>(file: R) -> Result<Notes, NotesError> {
     let cache = ReadCache::new(file);
     let left = Cell::new(READ_BUDGET);
     let data = Budget {
@@ -297,7 +302,8 @@ impl<'d> RawNote<'d> {
     }
 }
 
-/// A file that may only be read up to a budget: `ReadCache` keeps all it has read, and believes every size.
+/// A file that may only be read up to a budget: `ReadCache` keeps all it has read, and believes
+/// every size.
 struct Budget<'a, R: object::read::ReadCacheOps> {
     cache: &'a ReadCache<R>,
     left: &'a Cell<u64>,

@@ -18,7 +18,8 @@ pub struct Operand {
     pub text: String,
 }
 
-/// Parses the argument string. Anything that is not understood is kept as text: it only matters once somebody reads the argument.
+/// Parses the argument string. Anything that is not understood is kept as text: it only matters
+/// once somebody reads the argument.
 pub fn parse(args: &str) -> Vec<Operand> {
     let mut operands: Vec<Operand> = Vec::new();
     for word in args.split_ascii_whitespace() {

@@ -8,14 +8,15 @@
 //! 0. The identity is (device number of the devpts instance, index).
 //! - A slave's inode lives in its instance: `st_dev` tells it.
 //! - A master opened through `/dev/pts/ptmx` (what containers do) lives there too.
-//! - A master opened through a `ptmx` node outside devpts (devtmpfs, so most hosts) belongs to the devpts that the
-//!   kernel found mounted at `pts` beside that node (`path_pts` in `fs/namei.c`). We look at the same place:
-//!   `mnt_id` of the descriptor names the mount, a process whose mount namespace has that mount
-//!   gives the view, and `pts` beside the node is looked at through that process's root. That
-//!   also holds for a descriptor that was passed in from another namespace. What it misses is a devpts mounted over another one after the PTY was opened.
+//! - A master opened through a `ptmx` node outside devpts (devtmpfs, so most hosts) belongs to the
+//!   devpts that the kernel found mounted at `pts` beside that node (`path_pts` in `fs/namei.c`).
+//!   We look at the same place: `mnt_id` of the descriptor names the mount, a process whose mount
+//!   namespace has that mount gives the view, and `pts` beside the node is looked at through that
+//!   process's root. That also holds for a descriptor that was passed in from another namespace.
+//!   What it misses is a devpts mounted over another one after the PTY was opened.
 //!
-//! A process that only has a PTY as its controlling terminal, or holds it through `/dev/tty` (5:0), is not counted: those
-//! name no instance.
+//! A process that only has a PTY as its controlling terminal, or holds it through `/dev/tty` (5:0),
+//! is not counted: those name no instance.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -34,7 +35,8 @@ const DEVPTS_SUPER_MAGIC: u64 = 0x1cd1;
 pub struct Pty {
     /// The number in `/dev/pts/N`.
     pub index: u32,
-    /// Device number of the devpts instance, as `st_dev` gives it; 0 where it could not be found out.
+    /// Device number of the devpts instance, as `st_dev` gives it; 0 where it could not be found
+    /// out.
     pub devpts: u64,
     /// Processes that hold the master, ascending by pid.
     pub master: Vec<Holder>,
@@ -43,7 +45,8 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// The instance as the kernel itself writes device numbers (`sb->s_dev`: major << 20 | minor), for comparison with events.
+    /// The instance as the kernel itself writes device numbers (`sb->s_dev`: major << 20 | minor),
+    /// for comparison with events.
     pub fn kernel_devpts(&self) -> u32 {
         kernel_dev(self.devpts)
     }
@@ -87,8 +90,8 @@ pub fn kernel_dev(st_dev: u64) -> u32 {
     (rustix::fs::major(st_dev) << 20) | rustix::fs::minor(st_dev)
 }
 
-/// Index of the slave with this device number. Linux 2.6 and later put all on major 136; the majors up to 143 are the older way
-/// of going past 256.
+/// Index of the slave with this device number. Linux 2.6 and later put all on major 136; the majors
+/// up to 143 are the older way of going past 256.
 fn slave_index(major: u32, minor: u32) -> Option<u32> {
     (136..=143)
         .contains(&major)
@@ -176,7 +179,7 @@ fn ends_of(pid: u32, instances: &mut Instances) -> io::Result<Vec<(u64, u32, Sid
                 continue;
             };
             let info = FdInfo::parse(&info);
-            // No index: the open of /dev/ptmx has not finished, or a kernel before 4.14.
+            // No index: the open of /dev/ptmx has not finished, or the kernel is too old.
             let Some(index) = info.tty_index else {
                 continue;
             };
@@ -217,7 +220,8 @@ impl FdInfo {
 struct Instances {
     pids: Vec<u32>,
     by_node: HashMap<(u32, PathBuf), u64>,
-    /// One process of each mount namespace, with the ids of the mounts in it; filled when first needed.
+    /// One process of each mount namespace, with the ids of the mounts in it; filled when first
+    /// needed.
     namespaces: Option<Vec<(u32, HashSet<u32>)>>,
 }
 
@@ -319,3 +323,7 @@ fn mount_namespaces(pids: &[u32]) -> Vec<(u32, HashSet<u32>)> {
     }
     namespaces
 }
+
+#[cfg(test)]
+#[path = "pty_tests.rs"]
+mod tests;

@@ -3,19 +3,22 @@
 //! - A number is a pid: that process alone.
 //! - A multiplexer's name (`tmux`, `phux` …): every process of it of one user, server and clients,
 //!   because a keystroke goes through both.
-//! - Any other name (exact `comm` or executable name): every such process of one user that holds a PTY; if none of
-//!   them holds one, every such process.
-//! - Nothing: the invoking user's phux, else the invoking user's only multiplexer, else the only one that runs.
+//! - Any other name (exact `comm` or executable name): every such process of one user that holds a
+//!   PTY; if none of them holds one, every such process.
+//! - Nothing: the invoking user's phux, else the invoking user's only multiplexer, else the only
+//!   one that runs.
 //!
-//! "One user" is the invoking one (behind sudo: who called it) if any match is theirs, else the only user who has matches.
+//! "One user" is the invoking one (behind sudo: who called it) if any match is theirs, else the
+//! only user who has matches.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use super::multiplexer::{Multiplexer, Part};
 use super::proc::{ProcDir, Process, in_initial_pid_namespace, pid_max};
 use super::pty::Pty;
 use super::survey::Survey;
+use super::unresolved::{Candidate, Candidates, ResolveError};
+use crate::escape::visible;
 
 /// What the user asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +54,8 @@ pub struct Invoker {
 }
 
 impl Invoker {
-    /// From the environment. `SUDO_UID` counts for root only: nobody else can have come through sudo.
+    /// From the environment. `SUDO_UID` counts for root only: nobody else can have come through
+    /// sudo.
     pub fn current() -> Self {
         let uid = rustix::process::getuid().as_raw();
         let behind = || {
@@ -80,161 +84,6 @@ pub struct Target {
     pub ptys: Vec<Pty>,
     /// What the user should know besides.
     pub notes: Vec<String>,
-}
-
-/// A process that could have been meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// Process.
-    pub pid: u32,
-    /// Its name.
-    pub name: String,
-    /// Its user.
-    pub user: String,
-    /// PTYs of which it holds an end.
-    pub ptys: usize,
-}
-
-/// Candidates, one a line, at most 20.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Candidates(pub Vec<Candidate>);
-
-impl fmt::Display for Candidates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 20;
-        for c in self.0.iter().take(SHOWN) {
-            let name = printable(&c.name);
-            let s = if c.ptys == 1 { "" } else { "s" };
-            write!(
-                f,
-                "\n  {:>7}  {name:<16} {:<12} {} PTY{s}",
-                c.pid,
-                printable(&c.user),
-                c.ptys
-            )?;
-        }
-        if self.0.len() > SHOWN {
-            write!(
-                f,
-                "\n  and {} more: see phux-trace list",
-                self.0.len() - SHOWN
-            )?;
-        }
-        Ok(())
-    }
-}
-
-/// Why there is no target. Each message names the cause and the next step.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ResolveError {
-    /// The number cannot be a pid.
-    #[error(
-        "{typed} is no pid: pids on this system are 1 to {max}. `phux-trace list` shows those with PTYs"
-    )]
-    NotAPid {
-        /// What was typed.
-        typed: u64,
-        /// Highest pid.
-        max: u32,
-    },
-    /// No such process.
-    #[error("no process has pid {pid}; it may have ended. `phux-trace list` shows those with PTYs")]
-    NoSuchPid {
-        /// What was typed.
-        pid: u32,
-    },
-    /// The pid exists in a nested pid namespace only.
-    #[error(
-        "no process has pid {pid} here, but inside another pid namespace (a container) {pid} is one of these; use the pid that is shown:{candidates}"
-    )]
-    OtherNamespace {
-        /// What was typed.
-        pid: u32,
-        /// Who has that pid inside a namespace.
-        candidates: Candidates,
-    },
-    /// The process exists but `/proc` hides it.
-    #[error(
-        "process {pid} exists, but /proc hides it from this user (mount option hidepid): run as root (sudo)"
-    )]
-    Hidden {
-        /// What was typed.
-        pid: u32,
-    },
-    /// The process has ended.
-    #[error(
-        "process {pid} ({name}) has ended and only waits for its parent to notice: name a live one"
-    )]
-    Ended {
-        /// What was typed.
-        pid: u32,
-        /// Its name.
-        name: String,
-    },
-    /// A kernel thread.
-    #[error(
-        "{pid} ({name}) is a kernel thread: it holds no PTY. Name the process whose terminal lags; the report tells which kernel threads it waited for"
-    )]
-    KernelThread {
-        /// What was typed.
-        pid: u32,
-        /// Its name.
-        name: String,
-    },
-    /// phux-trace itself.
-    #[error("{pid} is phux-trace itself: name another process")]
-    Myself {
-        /// What was typed.
-        pid: u32,
-    },
-    /// No process of that name.
-    #[error("no process is named \"{name}\" (neither its comm nor its executable).{}", known(.candidates))]
-    UnknownName {
-        /// What was typed.
-        name: String,
-        /// Processes that hold masters.
-        candidates: Candidates,
-    },
-    /// Several users have one.
-    #[error("\"{name}\" runs for several users: name one by its pid:{candidates}")]
-    SeveralUsers {
-        /// What was typed.
-        name: String,
-        /// The matches.
-        candidates: Candidates,
-    },
-    /// No target given and more than one multiplexer.
-    #[error("more than one multiplexer runs: name one, or a pid:{candidates}")]
-    SeveralMultiplexers {
-        /// Their servers.
-        candidates: Candidates,
-    },
-    /// No target given and no multiplexer.
-    #[error("no multiplexer runs that is known by name (phux, tmux, screen, zellij, dtach, abduco).{}", known(.candidates))]
-    NoMultiplexer {
-        /// Processes that hold masters.
-        candidates: Candidates,
-    },
-}
-
-fn known(candidates: &Candidates) -> String {
-    if candidates.0.is_empty() {
-        let root = rustix::process::geteuid().is_root();
-        let hint = if root {
-            ""
-        } else {
-            " that this user may look into; sudo shows all"
-        };
-        return format!(" No process holds a PTY master{hint}");
-    }
-    format!(" These hold PTY masters; name one, or its pid:{candidates}")
-}
-
-/// A name as it may be printed on a terminal: `comm` and paths are chosen by others and can hold escape sequences.
-pub fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }
 
 /// Finds the target.
@@ -320,9 +169,10 @@ fn by_pid(
     invoker: Invoker,
     notes: &mut Vec<String>,
 ) -> Result<u32, ResolveError> {
-    let max = pid_max();
+    // A pid above the limit can live on when the limit was lowered after its birth.
+    let max = pid_max().saturating_sub(1);
     let pid = match u32::try_from(typed) {
-        Ok(pid) if (1..=max).contains(&pid) => pid,
+        Ok(pid) if (1..=max).contains(&pid) || survey.processes.contains_key(&pid) => pid,
         _ => return Err(ResolveError::NotAPid { typed, max }),
     };
     if pid == invoker.pid {
@@ -384,10 +234,9 @@ fn missing_pid(pid: u32, survey: &Survey) -> ResolveError {
 
 /// Name of the multiplexer whose client this is, when a server of the same user runs.
 fn server_of_client(process: &Process, survey: &Survey) -> Option<&'static str> {
-    let multiplexer = Multiplexer::of(process)?;
-    if part_of(process, survey) == Part::Server {
+    let (multiplexer, Part::Client) = owner(process, survey)? else {
         return None;
-    }
+    };
     let server = survey.processes.values().any(|p| {
         p.uid == process.uid
             && Multiplexer::of(p) == Some(multiplexer)
@@ -396,14 +245,19 @@ fn server_of_client(process: &Process, survey: &Survey) -> Option<&'static str> 
     server.then(|| multiplexer.name())
 }
 
-/// Server or client, for a process of a multiplexer.
-pub fn part_of(process: &Process, survey: &Survey) -> Part {
+/// The multiplexer that a process belongs to, and the part of it that it is: what
+/// [`thread_role`](super::role::thread_role) wants to know.
+pub fn owner(process: &Process, survey: &Survey) -> Option<(Multiplexer, Part)> {
+    let multiplexer = Multiplexer::of(process)?;
     let argv = || {
         ProcDir::open(process.pid)
             .map(|p| p.argv())
             .unwrap_or_default()
     };
-    Multiplexer::part(process, survey.holds_master(process.pid), argv)
+    Some((
+        multiplexer,
+        Multiplexer::part(process, survey.holds_master(process.pid), argv),
+    ))
 }
 
 fn by_name(
@@ -426,7 +280,7 @@ fn by_name(
     if matches.is_empty() {
         let candidates = masters(survey, invoker);
         return Err(ResolveError::UnknownName {
-            name: printable(name),
+            name: visible(name).into_owned(),
             candidates,
         });
     }
@@ -436,7 +290,8 @@ fn by_name(
         .copied()
         .filter(|p| holders.contains(&p.pid))
         .collect();
-    // A server of a multiplexer without panes still belongs to it; of other programs only those with a PTY are meant.
+    // A server of a multiplexer without panes still belongs to it; of other programs only those
+    // with a PTY are meant.
     let meant = if multiplexer.is_some() || with_pty.is_empty() {
         matches
     } else {
@@ -453,7 +308,7 @@ fn by_name(
         None => {
             let candidates = candidates(&all, survey);
             return Err(ResolveError::SeveralUsers {
-                name: printable(name),
+                name: visible(name).into_owned(),
                 candidates,
             });
         }
@@ -467,7 +322,7 @@ fn by_name(
         notes.push(format!(
             "{} processes named {} hold PTY masters ({}): all are traced; give a pid to trace one",
             servers.len(),
-            printable(name),
+            visible(name),
             servers.join(", ")
         ));
     }
@@ -484,14 +339,14 @@ fn by_default(survey: &Survey, invoker: Invoker) -> Result<(Multiplexer, Vec<u32
         if process.zombie || process.pid == invoker.pid {
             continue;
         }
-        let Some(multiplexer) = Multiplexer::of(process) else {
+        let Some((multiplexer, part)) = owner(process, survey) else {
             continue;
         };
         running
             .entry((multiplexer, process.uid))
             .or_default()
             .push(process.pid);
-        if part_of(process, survey) == Part::Server {
+        if part == Part::Server {
             servers.push(process.pid);
         }
     }
@@ -546,3 +401,7 @@ fn candidates(pids: &[u32], survey: &Survey) -> Candidates {
     all.sort_by_key(|c| (std::cmp::Reverse(c.ptys), c.pid));
     Candidates(all)
 }
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

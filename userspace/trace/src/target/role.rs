@@ -14,9 +14,10 @@ const PHUX: [(&str, &str); 7] = [
 ];
 
 /// Threads of zellij by name (`comm` cuts them to 15 bytes).
-const ZELLIJ: [(&str, &str); 8] = [
+const ZELLIJ: [(&str, &str); 9] = [
     ("screen", "screen"),
-    ("pty", "pty"),
+    ("pty", "pty control"),
+    ("async-std/runti", "pty readers"),
     ("pty_writer", "pty writer"),
     ("wasm", "plugins"),
     ("server_router", "client router"),
@@ -27,8 +28,8 @@ const ZELLIJ: [(&str, &str); 8] = [
 
 /// Role of a thread, `None` where nothing is known.
 ///
-/// `owner` is the multiplexer and the part of it that the process is. `leader`: the thread is the process's
-/// main thread (its tid is the pid).
+/// `owner` is the multiplexer and the part of it that the process is. `leader`: the thread is the
+/// process's main thread (its tid is the pid).
 pub fn thread_role(
     owner: Option<(Multiplexer, Part)>,
     comm: &str,

@@ -68,7 +68,8 @@ impl Survey {
         self.processes.values().filter(move |p| p.ppid == pid)
     }
 
-    /// Whether the PTYs come from more than one devpts instance, so that an index alone could be misread.
+    /// Whether the PTYs come from more than one devpts instance, so that an index alone could be
+    /// misread.
     pub fn several_devpts(&self) -> bool {
         self.ptys
             .windows(2)

@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::page::{Page, Tone, glued, left, listed, who};
-use crate::report::escape::visible;
+use crate::escape::visible;
 use crate::report::model::{Cost, Process, Relation, Report, Verdict, Window};
 use crate::report::units::{bytes, count, duration, percent};
 

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::measured;
 use super::page::{Page, Tone, left, right, who};
-use crate::report::escape::visible;
+use crate::escape::visible;
 use crate::report::model::{HopRow, Report};
 use crate::report::units::{bytes, count, duration};
 

@@ -4,7 +4,7 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 use unicode_width::UnicodeWidthStr;
 
 use super::Style;
-use crate::report::escape::visible;
+use crate::escape::visible;
 
 /// Columns of a page: what every terminal has.
 pub(super) const WIDTH: usize = 80;

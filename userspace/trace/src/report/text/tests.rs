@@ -3,7 +3,7 @@ use std::path::Path;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
-use crate::report::escape::is_harmless;
+use crate::escape::is_harmless;
 use crate::report::model::Relation;
 use crate::report::sample::{self, dist, ms, pty, thread, us};
 

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::page::{Page, Tone, glued, left, right, who};
 use super::ran_instead;
-use crate::report::escape::visible;
+use crate::escape::visible;
 use crate::report::model::{Dist, Relation, Report, SchedClass, ThreadRow};
 use crate::report::units::{NONE, count, duration, percent};
 use crate::report::words;
@@ -83,7 +83,7 @@ fn waited(t: &ThreadRow) -> u64 {
 
 fn row(page: &mut Page<'_>, t: &ThreadRow, window: u64) {
     let name = visible(&t.comm);
-    let tid = t.tid.to_string();
+    let tid = if t.tid == 0 { format!("×{}", count(t.threads)) } else { t.tid.to_string() };
     let mut start = format!("{} {}", left(&name, NAME), right(&tid, TID));
     if start.width() > NAME + 1 + TID {
         page.text(Tone::Plain, "", &format!("{} {tid}", glued(&t.comm)));
@@ -125,7 +125,7 @@ fn detail(page: &mut Page<'_>, t: &ThreadRow, report: &Report, several: bool) {
     if let Some(role) = &t.role {
         parts.push(visible(role).into_owned());
     }
-    if several && t.tid != t.pid {
+    if several && t.pid != 0 && t.tid != t.pid {
         let process = report.target.processes.iter().find(|p| p.pid == t.pid);
         parts.push(format!(
             "in {}",
@@ -133,7 +133,7 @@ fn detail(page: &mut Page<'_>, t: &ThreadRow, report: &Report, several: bool) {
         ));
     }
     if t.exited {
-        parts.push("ended".to_owned());
+        parts.push(if t.tid == 0 { "ended; all together".to_owned() } else { "ended".to_owned() });
     }
     if let Some(ns) = t.waiting_ns {
         parts.push(format!("still waiting, for {} so far", duration(ns)));

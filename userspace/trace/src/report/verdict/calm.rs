@@ -3,7 +3,7 @@
 use super::evidence::limits;
 use super::felt::{FEW, MIN_SLOW, SLOW_NS, Waits};
 use super::sentence::{figures, thread};
-use crate::report::escape::visible;
+use crate::escape::visible;
 use crate::report::model::{Cause, Relation, Report, Verdict};
 use crate::report::units::{count, duration};
 

@@ -3,7 +3,7 @@
 use super::felt::Waits;
 use super::sentence::{culprits, figures, instead, name, readers, shared, subject, thread};
 use super::{Finding, Subject};
-use crate::report::escape::visible;
+use crate::escape::visible;
 use crate::report::model::{Culprit, CulpritKind, PtyRow, Relation, Report, ThreadRow};
 use crate::report::units::{count, duration, percent};
 use crate::report::words::class_in_full;

@@ -123,6 +123,8 @@ fn threads(report: &Report) -> Vec<Finding<'_>> {
         match t.relation {
             Relation::Target => groups.entry((t.relation, t.pid, 0)).or_default().push(t),
             Relation::Peer if is_hog(t) => {}
+            // Many short lives in one row: no one of them waited so long.
+            Relation::Peer if t.tid == 0 => {}
             Relation::Peer => groups
                 .entry((t.relation, t.pid, t.tid))
                 .or_default()

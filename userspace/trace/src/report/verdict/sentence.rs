@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::felt::Waits;
 use super::{Finding, Subject, Way};
-use crate::report::escape::visible;
+use crate::escape::visible;
 use crate::report::model::{Culprit, CulpritKind, End, PtyRow, Report, ThreadRow};
 use crate::report::units::{count, duration, percent};
 use crate::report::words::{class_in_full, culprit};

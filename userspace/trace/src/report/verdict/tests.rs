@@ -437,6 +437,7 @@ fn no_data() {
 fn exited_threads_are_judged_like_others() {
     let gone = |wait| ThreadRow {
         exited: true,
+        threads: 1,
         ..server(wait)
     };
     let v = verdict(&of(vec![gone(calm())]));
@@ -460,7 +461,7 @@ fn the_sentence_is_harmless() {
     let all = std::iter::once(&v.sentence).chain(&v.evidence);
     assert!(
         all.flat_map(|s| s.chars())
-            .all(super::super::escape::is_harmless),
+            .all(crate::escape::is_harmless),
         "{v:?}"
     );
     assert!(
