@@ -186,7 +186,7 @@ fn a_compile_in_the_pane_is_not_lag() {
     // Alone on its CPU, among ten others, and one that also waits for the disk.
     for hog in [
         compile(ms(6_000), ms(400)),
-        compile(ms(900), 0),
+        compile(ms(300), 0),
         compile(ms(2_500), ms(3_900)),
     ] {
         let v = verdict(&of(vec![server(calm()), hog]));
@@ -212,6 +212,17 @@ fn an_editor_that_waits_is_lag() {
     let v = verdict(&of(vec![server(calm()), peer(200, "vim", lagging())]));
     assert_eq!(v.cause, Cause::RunQueue);
     assert!(v.sentence.starts_with("vim(200)"), "{}", v.sentence);
+}
+
+#[test]
+fn an_editor_that_hardly_ever_runs_is_a_victim() {
+    // Runnable nearly all the time like a hog, but it gets next to nothing (SCHED_IDLE under load).
+    let starved = ThreadRow {
+        on_cpu_ns: ms(50),
+        blocked_ns: ms(400),
+        ..peer(200, "vim", dist(&[(ms(95), 100)]))
+    };
+    assert_eq!(cause(&of(vec![server(calm()), starved])), Cause::RunQueue);
 }
 
 #[test]
