@@ -187,7 +187,7 @@ fn a_compile_in_the_pane_is_not_lag() {
     for hog in [
         compile(ms(6_000), ms(400)),
         compile(ms(300), 0),
-        compile(ms(2_500), ms(3_900)),
+        compile(ms(3_000), ms(7_000)),
     ] {
         let v = verdict(&of(vec![server(calm()), hog]));
         assert_eq!(v.cause, Cause::NothingWrong, "{}", v.sentence);
