@@ -13,7 +13,7 @@ pub(super) fn dist(samples: &[(u64, u64)]) -> Dist {
     Dist::from(&snapshot)
 }
 
-/// `f` µs in ns.
+/// `n` µs in ns.
 pub(super) const fn us(n: u64) -> u64 {
     n * 1_000
 }
@@ -76,10 +76,19 @@ pub(super) fn thread(pid: u32, tid: u32, comm: &str, wait: Dist) -> ThreadRow {
     }
 }
 
+/// A process inside the terminal that keystrokes wake.
 pub(super) fn peer(pid: u32, comm: &str, wait: Dist) -> ThreadRow {
     ThreadRow {
         relation: Relation::Peer,
+        wakers: vec![waker("kworker/u8:2", wait.count)],
         ..thread(pid, pid, comm, wait)
+    }
+}
+
+pub(super) fn waker(name: &str, count: u64) -> Waker {
+    Waker {
+        name: name.into(),
+        count,
     }
 }
 

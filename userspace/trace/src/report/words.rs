@@ -9,8 +9,8 @@ pub(crate) fn culprit(c: &Culprit) -> String {
     match (c.kind, c.pids.as_slice()) {
         (CulpritKind::Idle, _) => "(idle CPU waking)".to_owned(),
         (CulpritKind::Unknown, _) => "(not known)".to_owned(),
-        (CulpritKind::Task, pids) if c.more_pids => format!("{name} ×{}+", pids.len()),
         (CulpritKind::Task, []) => name.into_owned(),
+        (CulpritKind::Task, pids) if c.more_pids => format!("{name} ×{}+", pids.len()),
         (CulpritKind::Task, [pid]) => format!("{name}({pid})"),
         (CulpritKind::Task, pids) => format!("{name} ×{}", pids.len()),
     }

@@ -119,6 +119,14 @@ impl Waits {
     }
 }
 
+/// Whether keystrokes wake a peer: the flush worker does it, so a kworker is among its wakers.
+///
+/// `make` and a compiler driver sleep most of the time as an editor does, but wait for their
+/// children, and nobody types at them. Where no wakers are known every peer counts.
+pub(super) fn takes_keys(t: &ThreadRow) -> bool {
+    t.wakers.is_empty() || t.wakers.iter().any(|w| w.name.starts_with("kworker/"))
+}
+
 /// Whether a thread waits because it wants more CPU than there is: a compile, not a victim of one.
 ///
 /// It ran for a fifth of its life, or it was seldom blocked and got some share. An interactive

@@ -1,7 +1,7 @@
 //! The verdict: the largest cause of delay in one sentence, or that there is none.
 //!
-//! A pure function of the report. [`felt`] says what counts as delay and why; here the candidates
-//! are gathered and ranked; [`sentence`] and [`evidence`] put it in words.
+//! A pure function of the report. `felt` says what counts as delay and why; here the candidates
+//! are gathered and ranked; `sentence` and `evidence` put it in words.
 
 mod calm;
 mod evidence;
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::model::{Cause, Flush, PtyRow, Relation, Report, ThreadRow, Verdict};
-use felt::{Waits, is_hog};
+use felt::{Waits, is_hog, takes_keys};
 
 /// Judges everything in `report` except its `verdict`, which it does not look at.
 #[must_use]
@@ -115,16 +115,16 @@ fn findings(report: &Report) -> Vec<Finding<'_>> {
 }
 
 /// Waits of threads. Those of a target process are judged together, since work moves among the
-/// threads of a pool; peers one by one, and without those that are hogs themselves: a compile in
-/// the pane waits because it uses all the CPU, which is not the multiplexer's lag.
+/// threads of a pool. Peers are judged one by one, and only those that somebody types at: a compile
+/// in the pane waits because it uses all the CPU, which is not the multiplexer's lag.
 fn threads(report: &Report) -> Vec<Finding<'_>> {
     let mut groups: BTreeMap<(Relation, u32, u32), Vec<&ThreadRow>> = BTreeMap::new();
     for t in &report.threads {
         match t.relation {
             Relation::Target => groups.entry((t.relation, t.pid, 0)).or_default().push(t),
-            Relation::Peer if is_hog(t) => {}
             // Many short lives in one row: no one of them waited so long.
             Relation::Peer if t.tid == 0 => {}
+            Relation::Peer if is_hog(t) || !takes_keys(t) => {}
             Relation::Peer => groups
                 .entry((t.relation, t.pid, t.tid))
                 .or_default()

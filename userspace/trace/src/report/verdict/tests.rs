@@ -1,5 +1,8 @@
 //! Each cause, and what looks like it.
 
+use proptest::prelude::*;
+
+use super::felt::SLOW_NS;
 use super::*;
 use crate::report::model::{Culprit, CulpritKind, Dist, Process, SchedClass};
 use crate::report::sample::{
@@ -183,8 +186,8 @@ fn a_compile_in_the_pane_is_not_lag() {
     // Alone on its CPU, among ten others, and one that also waits for the disk.
     for hog in [
         compile(ms(6_000), ms(400)),
-        compile(ms(900), 0),
-        compile(ms(2_500), ms(3_900)),
+        compile(ms(300), 0),
+        compile(ms(3_000), ms(7_000)),
     ] {
         let v = verdict(&of(vec![server(calm()), hog]));
         assert_eq!(v.cause, Cause::NothingWrong, "{}", v.sentence);
@@ -209,6 +212,28 @@ fn an_editor_that_waits_is_lag() {
     let v = verdict(&of(vec![server(calm()), peer(200, "vim", lagging())]));
     assert_eq!(v.cause, Cause::RunQueue);
     assert!(v.sentence.starts_with("vim(200)"), "{}", v.sentence);
+}
+
+#[test]
+fn an_editor_that_hardly_ever_runs_is_a_victim() {
+    // Runnable nearly all the time like a hog, but it gets next to nothing (SCHED_IDLE under load).
+    let starved = ThreadRow {
+        on_cpu_ns: ms(50),
+        blocked_ns: ms(400),
+        ..peer(200, "vim", dist(&[(ms(95), 100)]))
+    };
+    assert_eq!(cause(&of(vec![server(calm()), starved])), Cause::RunQueue);
+}
+
+#[test]
+fn a_peer_that_nobody_types_at_is_not_lag() {
+    let mut make = peer(200, "make", lagging());
+    make.wakers = vec![sample::waker("cc1plus", 900), sample::waker("interrupt", 3)];
+    let mut report = of(vec![server(calm()), make]);
+    assert_eq!(cause(&report), Cause::NothingWrong);
+    // Without wakers nothing tells it from an editor.
+    report.threads[1].wakers.clear();
+    assert_eq!(cause(&report), Cause::RunQueue);
 }
 
 #[test]
@@ -477,5 +502,23 @@ fn broken_figures_do_not_panic() {
     for duration_ns in [0, 1, u64::MAX] {
         report.window.duration_ns = duration_ns;
         assert_eq!(cause(&report), Cause::RunQueue);
+    }
+}
+
+proptest! {
+    #[test]
+    fn quick_waits_are_never_a_problem(samples in prop::collection::vec((1..SLOW_NS, 1u64..2_000), 1..20)) {
+        let report = of(vec![server(dist(&samples))]);
+        prop_assert_eq!(cause(&report), Cause::NothingWrong);
+    }
+
+    #[test]
+    fn long_and_frequent_waits_always_are(
+        quick in prop::collection::vec((1..SLOW_NS, 1u64..2_000), 0..20),
+        long in prop::collection::vec(ms(25)..ms(5_000), 5..20),
+    ) {
+        let samples: Vec<_> = quick.into_iter().chain(long.into_iter().map(|ns| (ns, 1))).collect();
+        let report = of(vec![server(dist(&samples))]);
+        prop_assert_eq!(cause(&report), Cause::RunQueue);
     }
 }
