@@ -73,10 +73,16 @@ fn every_interleaving_of_a_reader_gives_a_snapshot_that_holds_together() {
         let snapshot = histogram.snapshot();
         // The first sample is there for certain, the second perhaps.
         assert!(snapshot.count == 1 || snapshot.count == 2, "{snapshot:?}");
-        assert_eq!(snapshot.count, snapshot.nonempty().map(|(_, n)| n).sum::<u64>());
+        assert_eq!(
+            snapshot.count,
+            snapshot.nonempty().map(|(_, n)| n).sum::<u64>()
+        );
         assert_eq!((snapshot.min, snapshot.percentile(50.0)), (3, 3));
         // Never low, even where the bucket is visible before the maximum is.
-        assert_eq!(snapshot.percentile(100.0), if snapshot.count == 2 { 6 } else { 3 });
+        assert_eq!(
+            snapshot.percentile(100.0),
+            if snapshot.count == 2 { 6 } else { 3 }
+        );
         thread.join().expect("it does not panic");
         assert_eq!(histogram.snapshot(), truth(&[3, 6]));
     });
