@@ -8,13 +8,13 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Instant;
 
 /// Something to measure.
-pub struct Case {
+pub(crate) struct Case {
     /// What one operation is.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Does it once per value.
-    pub run: fn(&[u64]),
+    pub(crate) run: fn(&[u64]),
     /// Empties what grew, outside of the measurement.
-    pub tidy: fn(),
+    pub(crate) tidy: fn(),
 }
 
 impl fmt::Display for Case {
@@ -24,16 +24,16 @@ impl fmt::Display for Case {
 }
 
 /// The floor: what every record contains at the least.
-pub const FLOOR: &str = "relaxed fetch_add";
+pub(crate) const FLOOR: &str = "relaxed fetch_add";
 /// Bucket counts alone.
-pub const BUCKETS_RECORD: &str = "Buckets::record";
+pub(crate) const BUCKETS_RECORD: &str = "Buckets::record";
 /// The whole histogram.
-pub const RECORD: &str = "Histogram::record";
+pub(crate) const RECORD: &str = "Histogram::record";
 /// The whole histogram and the probe.
-pub const HOP: &str = "hop!, nobody attached";
+pub(crate) const HOP: &str = "hop!, nobody attached";
 
 /// All cases, the floor first.
-pub const ALL: &[Case] = &[
+pub(crate) const ALL: &[Case] = &[
     Case {
         name: FLOOR,
         run: floor,
@@ -87,7 +87,7 @@ pub const ALL: &[Case] = &[
 ];
 
 /// Microseconds as a hot path sees them: every octave from 1 us to 16 ms equally often.
-pub fn values() -> Vec<u64> {
+pub(crate) fn values() -> Vec<u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let value = |_| {
         state = state
