@@ -8,7 +8,12 @@ use std::time::Duration;
 const NICE: i32 = -10;
 
 /// The slice to ask for: the least that the kernel grants (`sched_setattr` clamps to 0.1–100 ms).
-/// A thread of the hot path runs for some ten microseconds at a time, so it seldom uses it up.
+///
+/// A thread that wakes gets a deadline one slice ahead, and the earliest deadline runs. A thread
+/// that always sleeps again within some ten microseconds is served soon with any slice; for one that
+/// runs a millisecond at a time (a burst of output through the parser) the slice decides. The price:
+/// such a burst is interrupted more often while others want the CPU, which the nice value makes up
+/// for where it is allowed. `cargo bench -p phux-perf --bench promote` shows both.
 const SLICE: Duration = Duration::from_micros(100);
 
 /// `struct sched_attr` of sched_setattr(2), in its first form (`SCHED_ATTR_SIZE_VER0`).
