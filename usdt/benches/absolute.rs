@@ -10,16 +10,6 @@ fn main() {
 
 #[divan::bench(args = cases::ALL)]
 fn one_thread(bencher: divan::Bencher<'_, '_>, case: &cases::Case) {
-    measure(bencher, case);
-}
-
-/// Two threads at the same static, which is the worst case of a hop.
-#[divan::bench(args = cases::ALL, threads = 2)]
-fn two_threads(bencher: divan::Bencher<'_, '_>, case: &cases::Case) {
-    measure(bencher, case);
-}
-
-fn measure(bencher: divan::Bencher<'_, '_>, case: &cases::Case) {
     let values = cases::values();
     bencher
         .counter(ItemsCount::new(values.len()))

@@ -87,6 +87,19 @@ fn every_interleaving_of_a_reader_gives_a_snapshot_that_holds_together() {
     });
 }
 
+/// On a weakly ordered machine a bucket may be visible before minimum and maximum are.
+#[test]
+fn a_snapshot_mends_a_minimum_and_maximum_that_come_late() {
+    loom::model(|| {
+        let histogram = modelled();
+        histogram.record(4);
+        histogram.buckets.record(1);
+        histogram.buckets.record(6);
+        let snapshot = histogram.snapshot();
+        assert_eq!((snapshot.count, snapshot.min, snapshot.max), (3, 1, 6));
+    });
+}
+
 #[test]
 fn many_threads_at_full_speed_lose_nothing() {
     static HISTOGRAM: phux_perf::Histogram = phux_perf::Histogram::new();
