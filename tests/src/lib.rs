@@ -7,6 +7,7 @@
 pub mod attach;
 pub mod bins;
 pub mod bpf;
+pub mod bpftrace;
 pub mod machine;
 pub mod muxers;
 pub mod notes;

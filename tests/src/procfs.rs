@@ -78,6 +78,12 @@ pub fn sleeps(pid: u32, tid: u32) -> bool {
     })
 }
 
+/// True when the main thread of `pid` waits in system call `number` (`libc::SYS_…`).
+pub fn waits_in(pid: u32, number: i64) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/syscall"))
+        .is_ok_and(|s| s.split_whitespace().next().and_then(|n| n.parse().ok()) == Some(number))
+}
+
 /// Thread ids of process `pid`; empty when it is gone.
 pub fn threads(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task"))
