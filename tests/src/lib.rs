@@ -13,6 +13,7 @@ pub mod muxers;
 pub mod notes;
 pub mod procfs;
 pub mod ptys;
+pub mod report;
 pub mod running;
 pub mod truth;
 pub mod wait;

@@ -192,7 +192,10 @@ fn runqlat_target_counts_every_wait() {
         // The kernel stamps arrival and departure a few µs from where the tracepoints stand.
         let delay = thread["run_delay_ns"].as_f64().expect("a number");
         let slack = delay * 0.1 + thread["slices"].as_f64().expect("a number") * 20_000.0;
-        assert!((sum - delay).abs() <= slack, "{key}: waited {sum} ns, the kernel says {delay}");
+        assert!(
+            (sum - delay).abs() <= slack,
+            "{key}: waited {sum} ns, the kernel says {delay}"
+        );
     }
     let after_spinner = maps.number("@ran_before", "victim,spinner").unwrap_or(0);
     assert!(
