@@ -4,19 +4,37 @@
 //! knows who reads the events; what they mean stands in `events.h`.
 
 /// All programs and maps, made by libbpf-cargo from `probe.bpf.c`.
-#[allow(missing_docs, dead_code, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks)]
+#[allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
 mod probe {
     include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
 }
 
 /// One program for each thing that a kernel can refuse, from `trial.bpf.c`.
-#[allow(missing_docs, dead_code, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks)]
+#[allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
 mod trial {
     include!(concat!(env!("OUT_DIR"), "/trial.skel.rs"));
 }
 
 /// The events as the kernel writes them: generated from `events.h`.
-#[allow(missing_docs, non_camel_case_types, non_upper_case_globals, unreachable_pub, clippy::all)]
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_upper_case_globals,
+    unreachable_pub,
+    clippy::all
+)]
 pub mod events {
     include!(concat!(env!("OUT_DIR"), "/events.rs"));
 }

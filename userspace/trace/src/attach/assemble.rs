@@ -7,11 +7,11 @@ use probe_ebpf::events;
 
 use super::hops::Hops;
 use super::processes::{Processes, relation};
+use crate::report::model::Cause;
 use crate::report::model::{
     Backend, Cost, Culprit, CulpritKind, Dist, End, Flush, HopRow, Io, Loss, PtyRow, Report,
     SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
 };
-use crate::report::model::Cause;
 use crate::report::verdict::verdict;
 use crate::stats::{
     self, Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
@@ -41,8 +41,15 @@ pub(super) fn report(m: Material<'_>) -> Report {
         schema_version: SCHEMA_VERSION,
         last: m.last,
         window: m.window,
-        verdict: Verdict { cause: Cause::NoData, sentence: String::new(), evidence: Vec::new() },
-        target: Target { asked: m.asked.to_owned(), processes: m.processes.rows() },
+        verdict: Verdict {
+            cause: Cause::NoData,
+            sentence: String::new(),
+            evidence: Vec::new(),
+        },
+        target: Target {
+            asked: m.asked.to_owned(),
+            processes: m.processes.rows(),
+        },
         backends: m.backends.to_vec(),
         losses: losses(m.state),
         cost: m.cost,
@@ -57,7 +64,10 @@ pub(super) fn report(m: Material<'_>) -> Report {
 
 fn threads(state: &KernelState, processes: &Processes) -> Vec<ThreadRow> {
     let traced = state.threads.values().chain(state.summed.values());
-    traced.filter(|t| !t.is_quiet()).map(|t| thread(t, state.at_ns, processes)).collect()
+    traced
+        .filter(|t| !t.is_quiet())
+        .map(|t| thread(t, state.at_ns, processes))
+        .collect()
 }
 
 fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
@@ -116,9 +126,10 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
         .collect();
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
     let beyond = rows.split_off(rows.len().min(NAMED));
-    let (ns, slices) = beyond.iter().fold((blame.unknown_ns + blame.other_ns, blame.other_slices), |(ns, n), c| {
-        (ns + c.ns, n + c.slices)
-    });
+    let (ns, slices) = beyond.iter().fold(
+        (blame.unknown_ns + blame.other_ns, blame.other_slices),
+        |(ns, n), c| (ns + c.ns, n + c.slices),
+    );
     if blame.idle_ns != 0 {
         rows.push(nameless(CulpritKind::Idle, blame.idle_ns, 0));
     }
@@ -131,12 +142,23 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
 
 fn wakers(w: &Wakers) -> Vec<Waker> {
     let mut rows: Vec<Waker> =
-        w.by.iter().map(|(name, count)| Waker { name: name.clone(), count: *count }).collect();
+        w.by.iter()
+            .map(|(name, count)| Waker {
+                name: name.clone(),
+                count: *count,
+            })
+            .collect();
     if w.interrupt != 0 {
-        rows.push(Waker { name: "interrupt".into(), count: w.interrupt });
+        rows.push(Waker {
+            name: "interrupt".into(),
+            count: w.interrupt,
+        });
     }
     if w.other != 0 {
-        rows.push(Waker { name: "others".into(), count: w.other });
+        rows.push(Waker {
+            name: "others".into(),
+            count: w.other,
+        });
     }
     rows.sort_by_key(|w| std::cmp::Reverse(w.count));
     rows
@@ -152,8 +174,14 @@ fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
     ids.extend(state.flush.keys().map(|(pty, _)| *pty));
     ids.extend(holders.iter().map(|h| h.pty));
     let ends = |pty, side| {
-        let here = holders.iter().filter(move |h| h.pty == pty && h.side == side);
-        here.map(|h| End { pid: h.pid, name: h.name.clone() }).collect()
+        let here = holders
+            .iter()
+            .filter(move |h| h.pty == pty && h.side == side);
+        here.map(|h| End {
+            pid: h.pid,
+            name: h.name.clone(),
+        })
+        .collect()
     };
     let io = |pty, side, write| match state.io.get(&IoKey { pty, side, write }) {
         Some(stat) => io(stat),
@@ -180,7 +208,11 @@ fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
 }
 
 fn io(stat: &IoStat) -> Io {
-    Io { size: Dist::from(&stat.size), duration: Dist::from(&stat.duration), empty: stat.empty }
+    Io {
+        size: Dist::from(&stat.size),
+        duration: Dist::from(&stat.duration),
+        empty: stat.empty,
+    }
 }
 
 fn flush(stat: &FlushStat) -> Flush {
@@ -217,19 +249,51 @@ fn hop_rows(state: &KernelState, hops: &Hops) -> Vec<HopRow> {
 /// What each class of losses means for the figures.
 fn losses(state: &KernelState) -> Vec<Loss> {
     const CLASSES: [(u32, &str, &str); 7] = [
-        (events::LOSS_RING_FULL, "ring_full", "events of forks, execs or --events are missing; no figure is"),
-        (events::LOSS_EXIT_RING, "exit_ring", "threads that ended are missing from the thread table"),
-        (events::LOSS_THREAD_STATE, "thread_state", "threads were not traced: no memory for their state"),
-        (events::LOSS_PTY_TABLE, "pty_table", "PTY reads, writes or flushes are missing: table full"),
-        (events::LOSS_HOP_TABLE, "hop_table", "hops are missing: table full"),
-        (events::LOSS_CLOCK_BACK, "clock_back", "times counted as 0: two CPUs' clocks disagreed"),
-        (events::LOSS_HOP_ARG, "hop_arg", "hops are missing: their argument could not be read"),
+        (
+            events::LOSS_RING_FULL,
+            "ring_full",
+            "events of forks, execs or --events are missing; no figure is",
+        ),
+        (
+            events::LOSS_EXIT_RING,
+            "exit_ring",
+            "threads that ended are missing from the thread table",
+        ),
+        (
+            events::LOSS_THREAD_STATE,
+            "thread_state",
+            "threads were not traced: no memory for their state",
+        ),
+        (
+            events::LOSS_PTY_TABLE,
+            "pty_table",
+            "PTY reads, writes or flushes are missing: table full",
+        ),
+        (
+            events::LOSS_HOP_TABLE,
+            "hop_table",
+            "hops are missing: table full",
+        ),
+        (
+            events::LOSS_CLOCK_BACK,
+            "clock_back",
+            "times counted as 0: two CPUs' clocks disagreed",
+        ),
+        (
+            events::LOSS_HOP_ARG,
+            "hop_arg",
+            "hops are missing: their argument could not be read",
+        ),
     ];
     let mut rows: Vec<Loss> = CLASSES
         .iter()
         .filter_map(|(class, name, meaning)| {
             let count = *state.losses.get(class)?;
-            (count != 0).then(|| Loss { class: (*name).into(), count, meaning: (*meaning).into() })
+            (count != 0).then(|| Loss {
+                class: (*name).into(),
+                count,
+                meaning: (*meaning).into(),
+            })
         })
         .collect();
     if state.undecodable != 0 {

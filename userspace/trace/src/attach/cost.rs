@@ -19,7 +19,11 @@ impl Meter {
     /// Begins to count.
     pub(super) fn start(probes: &Probes) -> Meter {
         let stats = enable_stats(Stats::RunTime).ok();
-        Meter { _stats: stats, daemon_ns: daemon_cpu_ns(), programs: run_times(probes) }
+        Meter {
+            _stats: stats,
+            daemon_ns: daemon_cpu_ns(),
+            programs: run_times(probes),
+        }
     }
 
     /// What it cost since the last reading, or since the start.
@@ -42,7 +46,10 @@ impl Meter {
         let cost = Cost {
             daemon_cpu_ns: daemon_ns.saturating_sub(self.daemon_ns),
             daemon_rss_bytes: rss_bytes(),
-            bpf_ns: self._stats.is_some().then(|| programs.iter().map(|p| p.ns).sum()),
+            bpf_ns: self
+                ._stats
+                .is_some()
+                .then(|| programs.iter().map(|p| p.ns).sum()),
             programs,
         };
         self.programs = now;
@@ -63,8 +70,9 @@ fn run_times(probes: &Probes) -> BTreeMap<String, (u64, u64)> {
 }
 
 fn daemon_cpu_ns() -> u64 {
-    phux_perf::ProcessStats::capture()
-        .map_or(0, |s| (s.cpu_user_us + s.cpu_system_us).saturating_mul(1000))
+    phux_perf::ProcessStats::capture().map_or(0, |s| {
+        (s.cpu_user_us + s.cpu_system_us).saturating_mul(1000)
+    })
 }
 
 fn rss_bytes() -> u64 {

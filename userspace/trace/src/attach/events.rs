@@ -40,7 +40,18 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
             bytes: u64::try_from(io.result).ok(),
             errno: (io.result < 0).then_some(-io.result),
             duration_ns: Some(io.duration_ns),
-            ..on(io.pty, io.side, row(io.at, if io.write { EventKind::Write } else { EventKind::Read }))
+            ..on(
+                io.pty,
+                io.side,
+                row(
+                    io.at,
+                    if io.write {
+                        EventKind::Write
+                    } else {
+                        EventKind::Read
+                    },
+                ),
+            )
         },
         Event::Flush(f) => EventRow {
             wait_ns: (f.queued != 0).then(|| f.started.saturating_sub(f.queued)),

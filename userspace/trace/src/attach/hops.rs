@@ -37,7 +37,9 @@ impl Hops {
     /// Attaches to the hops of a process that is new, or has become another program.
     pub(super) fn follow(&mut self, pid: u32, probes: &mut Probes) {
         // Vanished, or somebody else's: no hops, and the report has its threads all the same.
-        let Ok(binaries) = self.binaries.of_process(pid) else { return };
+        let Ok(binaries) = self.binaries.of_process(pid) else {
+            return;
+        };
         for binary in binaries {
             let notes = match &binary.notes {
                 Ok(notes) => notes,
@@ -56,7 +58,9 @@ impl Hops {
             if sites.is_empty() {
                 continue;
             }
-            let Ok(file) = std::fs::metadata(&binary.reach) else { continue };
+            let Ok(file) = std::fs::metadata(&binary.reach) else {
+                continue;
+            };
             for (name, sites) in sites {
                 let key = (file.dev(), file.ino(), name.to_owned());
                 if self.known.contains_key(&key) {
@@ -74,7 +78,10 @@ impl Hops {
                 };
                 match probes.attach_hop(id, &hop) {
                     Ok(()) => {
-                        self.hops.push(Hop { probe: name.to_owned(), sites });
+                        self.hops.push(Hop {
+                            probe: name.to_owned(),
+                            sites,
+                        });
                         self.known.insert(key, id);
                     }
                     Err(e) => {

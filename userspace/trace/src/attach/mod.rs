@@ -31,7 +31,9 @@ struct Output {
 
 impl Output {
     fn of(args: &AttachArgs) -> Output {
-        Output { json: args.json || args.events }
+        Output {
+            json: args.json || args.events,
+        }
     }
 
     /// A report, whole or of an interval.
@@ -41,7 +43,10 @@ impl Output {
             json::write_ndjson(report, &mut out)
         } else if report.last {
             let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            let style = text::Style { color, ..text::Style::default() };
+            let style = text::Style {
+                color,
+                ..text::Style::default()
+            };
             out.write_all(text::render(report, &style).as_bytes())
         } else {
             out.write_all(text::render_interval(report).as_bytes())
@@ -61,6 +66,9 @@ impl Output {
 /// The exit status for a command that ended so (`128 + n` for a signal).
 fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
-    let code = status.code().or_else(|| status.signal().map(|n| 128 + n)).unwrap_or(1);
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|n| 128 + n))
+        .unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

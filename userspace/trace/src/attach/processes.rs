@@ -102,7 +102,9 @@ impl Processes {
         let relation = relation(task.relation);
         let before = self.by_pid.get(&task.at.pid).cloned();
         let entry = Entry {
-            name: now.as_ref().map_or_else(|| task.comm.clone(), |p| p.comm.clone()),
+            name: now
+                .as_ref()
+                .map_or_else(|| task.comm.clone(), |p| p.comm.clone()),
             user: now
                 .as_ref()
                 .map(|p| p.user.clone())
@@ -115,16 +117,23 @@ impl Processes {
             ended: None,
             came_later: before.as_ref().is_none_or(|b| b.came_later),
         };
-        let said = before.filter(|b| relation == Relation::Target && b.name != entry.name).map(|b| {
-            format!("{} (pid {}) became {} by exec; it is traced on", b.name, task.at.pid, entry.name)
-        });
+        let said = before
+            .filter(|b| relation == Relation::Target && b.name != entry.name)
+            .map(|b| {
+                format!(
+                    "{} (pid {}) became {} by exec; it is traced on",
+                    b.name, task.at.pid, entry.name
+                )
+            });
         self.by_pid.insert(task.at.pid, entry);
         said
     }
 
     /// A process ended, with this status of wait(2).
     pub(super) fn exited(&mut self, pid: u32, status: u32) {
-        let Some(entry) = self.by_pid.get_mut(&pid) else { return };
+        let Some(entry) = self.by_pid.get_mut(&pid) else {
+            return;
+        };
         entry.ended = Some(ended(status));
         // A shell starts a hundred commands a minute: those that came and went are counted.
         if entry.came_later && entry.relation == Relation::Peer {
@@ -141,7 +150,10 @@ impl Processes {
                 continue;
             }
             match proc::process(*pid) {
-                Ok(p) if !p.zombie && (entry.start_ticks == 0 || p.start_ticks == entry.start_ticks) => {
+                Ok(p)
+                    if !p.zombie
+                        && (entry.start_ticks == 0 || p.start_ticks == entry.start_ticks) =>
+                {
                     lives = true;
                 }
                 _ => entry.ended = Some("ended".into()),
@@ -158,7 +170,10 @@ impl Processes {
 
     /// Pids of the target.
     pub(super) fn targets(&self) -> Vec<u32> {
-        let targets = self.by_pid.iter().filter(|(_, e)| e.relation == Relation::Target);
+        let targets = self
+            .by_pid
+            .iter()
+            .filter(|(_, e)| e.relation == Relation::Target);
         targets.map(|(pid, _)| *pid).collect()
     }
 
@@ -187,7 +202,11 @@ impl Processes {
 
 /// `events::REL_*` as the report has it.
 pub(super) fn relation(raw: u32) -> Relation {
-    if raw == events::REL_TARGET { Relation::Target } else { Relation::Peer }
+    if raw == events::REL_TARGET {
+        Relation::Target
+    } else {
+        Relation::Peer
+    }
 }
 
 fn ended(status: u32) -> String {

@@ -55,7 +55,12 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     let target = match &wrapped {
         Some(w) => {
             let mut target = resolve(&Ask::Pid(w.pid().into()), &survey, Invoker::current())?;
-            target.asked = args.command.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            target.asked = args
+                .command
+                .iter()
+                .map(|a| a.to_string_lossy())
+                .collect::<Vec<_>>()
+                .join(" ");
             target
         }
         None => {
@@ -83,7 +88,9 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     let mut pull = interval_at(Instant::now() + PULL, PULL);
     pull.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut look = interval_at(Instant::now() + LOOK, LOOK);
-    let mut report = args.interval.map(|every| interval_at(Instant::now() + every, every));
+    let mut report = args
+        .interval
+        .map(|every| interval_at(Instant::now() + every, every));
     let deadline = args.duration.map(|d| Instant::now() + d);
     let mut status = None;
 
@@ -110,7 +117,9 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         status = Some(w.end().await.context("ending the command")?);
     }
     if ended == EndedBy::Target && wrapped.is_none() {
-        session.notes.push("the target ended; the figures are of the time until then".into());
+        session
+            .notes
+            .push("the target ended; the figures are of the time until then".into());
     }
     let report = session.finish(output)?;
     output.report(&report)?;
@@ -129,11 +138,24 @@ enum EndedBy {
 }
 
 fn describe(target: &Target) -> String {
-    let pids: Vec<String> = target.processes.iter().take(4).map(|p| p.pid.to_string()).collect();
+    let pids: Vec<String> = target
+        .processes
+        .iter()
+        .take(4)
+        .map(|p| p.pid.to_string())
+        .collect();
     let more = target.processes.len().saturating_sub(4);
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(" and {more} more")
+    };
     let name = target.processes.first().map_or("", |p| p.comm.as_str());
-    format!("{} (pid {}{more})", crate::escape::visible(name), pids.join(", "))
+    format!(
+        "{} (pid {}{more})",
+        crate::escape::visible(name),
+        pids.join(", ")
+    )
 }
 
 async fn until(deadline: Option<Instant>) {
@@ -211,7 +233,9 @@ struct Start {
 
 impl Start {
     fn now() -> Start {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Start {
             monotonic_ns: monotonic_ns(),
             unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
@@ -271,10 +295,12 @@ impl Session {
 
     /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.
     fn hold(&mut self, holders: Vec<Holder>) {
-        self.holders.retain(|(pty, _, _), _| holders.iter().all(|h| h.pty != *pty));
+        self.holders
+            .retain(|(pty, _, _), _| holders.iter().all(|h| h.pty != *pty));
         for holder in holders {
             self.processes.add_holder(&holder);
-            self.holders.insert((holder.pty, holder.side, holder.pid), holder);
+            self.holders
+                .insert((holder.pty, holder.side, holder.pid), holder);
         }
     }
 
@@ -323,7 +349,10 @@ impl Session {
             Some(last) => state.since(last),
             None => state.clone(),
         };
-        let began = self.last.as_ref().map_or(self.start.monotonic_ns, |l| l.at_ns);
+        let began = self
+            .last
+            .as_ref()
+            .map_or(self.start.monotonic_ns, |l| l.at_ns);
         let report = self.report(&since, began, false);
         self.last = Some(state);
         Ok(report)
@@ -372,11 +401,17 @@ impl Session {
 }
 
 fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn kernel() -> String {
-    rustix::system::uname().release().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn cpus() -> u32 {
@@ -450,7 +485,11 @@ impl Features {
                 ),
             },
             match &self.flush {
-                Ok(()) => backend("flush", Some("tp_btf workqueue_queue_work, _execute_start, _execute_end"), None),
+                Ok(()) => backend(
+                    "flush",
+                    Some("tp_btf workqueue_queue_work, _execute_start, _execute_end"),
+                    None,
+                ),
                 Err(why) => backend(
                     "flush",
                     None,
@@ -465,7 +504,9 @@ impl Features {
                 Err(why) => backend(
                     "hop",
                     None,
-                    Some(format!("uprobes: {why}. Lost: the hops inside the target. CONFIG_UPROBES brings it")),
+                    Some(format!(
+                        "uprobes: {why}. Lost: the hops inside the target. CONFIG_UPROBES brings it"
+                    )),
                 ),
             },
         ]

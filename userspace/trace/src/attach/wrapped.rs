@@ -44,8 +44,14 @@ impl Wrapped {
             .args(command)
             .spawn()
             .context("starting the command's shim")?;
-        let Some(pid) = child.id() else { bail!("the command's shim ended at once") };
-        Ok(Wrapped { child, pid, go: Some(go) })
+        let Some(pid) = child.id() else {
+            bail!("the command's shim ended at once")
+        };
+        Ok(Wrapped {
+            child,
+            pid,
+            go: Some(go),
+        })
     }
 
     /// Its pid, the shim's and the command's alike.
@@ -96,7 +102,9 @@ pub fn shim(fd: i32, command: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let Some((program, args)) = command.split_first() else { return ExitCode::FAILURE };
+    let Some((program, args)) = command.split_first() else {
+        return ExitCode::FAILURE;
+    };
     let error = std::process::Command::new(program).args(args).exec();
     let _ = writeln!(
         std::io::stderr(),

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ListArgs;
+use crate::escape::visible;
 use crate::target::binary::Binaries;
 use crate::target::pty::{Holder, Pty, Side};
-use crate::escape::visible;
 use crate::target::{Process, Survey, owner};
 
 /// Providers of the C and C++ run-time: nearly every program has them, so the table does not repeat

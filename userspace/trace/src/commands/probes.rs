@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ProbesArgs;
+use crate::escape::visible;
 use crate::target::binary::{Binaries, Binary};
 use crate::target::notes::{self, Notes, Probe};
 use crate::target::operand::Operand;
-use crate::escape::visible;
 use crate::target::{Ask, Invoker, ResolveError, Survey, resolve};
 
 /// A file with its probes, and the process that runs it.

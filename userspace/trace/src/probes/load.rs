@@ -11,8 +11,8 @@ use probe_ebpf::events;
 use probe_ebpf::{ProbeSkel, ProbeSkelBuilder};
 use thiserror::Error;
 
-use super::{log, percpu};
 use super::trial::{PidNamespace, explain};
+use super::{log, percpu};
 
 /// CPUs that share one ring: more, and one consumer cannot keep up with one ring.
 const CPUS_PER_RING: u32 = 8;
@@ -72,7 +72,9 @@ pub struct Probes {
 
 impl std::fmt::Debug for Probes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Probes").field("links", &self.links.len()).finish_non_exhaustive()
+        f.debug_struct("Probes")
+            .field("links", &self.links.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -87,7 +89,10 @@ fn step<T>(
     f: impl FnOnce() -> Result<T, libbpf_rs::Error>,
 ) -> Result<T, LoadError> {
     let (result, said) = log::listening(f);
-    result.map_err(|e| LoadError::Refused { what, why: explain(&e, &said) })
+    result.map_err(|e| LoadError::Refused {
+        what,
+        why: explain(&e, &said),
+    })
 }
 
 impl Probes {
@@ -97,8 +102,7 @@ impl Probes {
             .ok()
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(1);
-        let (n_rings, shift) =
-            ring_layout(cpus, options.cpus_per_ring.unwrap_or(CPUS_PER_RING));
+        let (n_rings, shift) = ring_layout(cpus, options.cpus_per_ring.unwrap_or(CPUS_PER_RING));
 
         // The skeleton borrows its object for as long as it lives. This cell holds
         // no kernel object; leaking its few bytes spares a self-referential struct.
@@ -140,11 +144,18 @@ impl Probes {
             step("a ring buffer", || {
                 use std::os::fd::AsRawFd;
                 let fd = ring.as_fd().as_raw_fd() as u32;
-                skel.maps.rings.update(&i.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+                skel.maps
+                    .rings
+                    .update(&i.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
             })?;
             rings.push(ring);
         }
-        Ok(Probes { links: Vec::new(), hops: Vec::new(), rings, skel })
+        Ok(Probes {
+            links: Vec::new(),
+            hops: Vec::new(),
+            rings,
+            skel,
+        })
     }
 
     /// Names a process to trace before [`Probes::seed`], or one whose exec must not end its being the target.
@@ -185,7 +196,8 @@ impl Probes {
             if !program.autoload() {
                 continue;
             }
-            self.links.push(step("to attach a program", || program.attach_trace())?);
+            self.links
+                .push(step("to attach a program", || program.attach_trace())?);
         }
         Ok(())
     }
@@ -199,7 +211,10 @@ impl Probes {
                 &hop.path,
                 &hop.provider,
                 &hop.name,
-                UsdtOpts { cookie: u64::from(id), ..UsdtOpts::default() },
+                UsdtOpts {
+                    cookie: u64::from(id),
+                    ..UsdtOpts::default()
+                },
             )
         })?;
         self.hops.push(link);
@@ -237,7 +252,10 @@ impl Probes {
 
     /// The rings, for whoever drains them.
     pub fn ring_fds(&self) -> std::io::Result<Vec<OwnedFd>> {
-        self.rings.iter().map(|r| r.as_fd().try_clone_to_owned()).collect()
+        self.rings
+            .iter()
+            .map(|r| r.as_fd().try_clone_to_owned())
+            .collect()
     }
 
     /// A map by the kernel side's name for it.
@@ -257,7 +275,13 @@ impl Probes {
         let own: Vec<u32> = self.program_ids();
         ProgInfoIter::default()
             .filter(|p| own.contains(&p.id))
-            .map(|p| (p.name.to_string_lossy().into_owned(), p.run_cnt, p.run_time_ns))
+            .map(|p| {
+                (
+                    p.name.to_string_lossy().into_owned(),
+                    p.run_cnt,
+                    p.run_time_ns,
+                )
+            })
             .collect()
     }
 
@@ -312,7 +336,10 @@ mod tests {
         for cpus in 1..300 {
             for per_ring in 1..20 {
                 let (rings, shift) = ring_layout(cpus, per_ring);
-                assert!((cpus - 1) >> shift < rings, "{cpus} CPUs, {per_ring} a ring");
+                assert!(
+                    (cpus - 1) >> shift < rings,
+                    "{cpus} CPUs, {per_ring} a ring"
+                );
                 assert!(1 << shift >= per_ring);
             }
         }

@@ -9,7 +9,10 @@ const KEEP: usize = 60;
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-fn keep(_: PrintLevel, text: String) { if std::env::var_os("DBG").is_some() { eprint!("{text}"); }
+fn keep(_: PrintLevel, text: String) {
+    if std::env::var_os("DBG").is_some() {
+        eprint!("{text}");
+    }
     let Ok(mut lines) = LINES.lock() else { return };
     for line in text.lines() {
         // libbpf guesses at the memlock limit whenever a load is refused; since
@@ -30,7 +33,10 @@ pub(crate) fn listening<T>(f: impl FnOnce() -> T) -> (T, Vec<String>) {
         lines.clear();
     }
     let result = f();
-    let said = LINES.lock().map(|mut l| std::mem::take(&mut *l)).unwrap_or_default();
+    let said = LINES
+        .lock()
+        .map(|mut l| std::mem::take(&mut *l))
+        .unwrap_or_default();
     (result, said)
 }
 
@@ -41,7 +47,9 @@ pub(crate) fn reason(said: &[String]) -> Option<&str> {
         .map(|l| l.trim().trim_start_matches("libbpf: "))
         .find(|l| {
             !l.is_empty()
-                && !["--", "processed ", "failed to load "].iter().any(|p| l.starts_with(p))
+                && !["--", "processed ", "failed to load "]
+                    .iter()
+                    .any(|p| l.starts_with(p))
                 && !l.contains(": failed to load: ")
         })
 }

@@ -11,7 +11,9 @@ pub(super) fn rq_to_preempt_count() -> Option<i64> {
     let (mut rq, mut count) = (None, None);
     for section in btf.type_by_kind::<DataSec<'_>>() {
         for at in section.iter() {
-            let Some(var) = btf.type_by_id::<Var<'_>>(at.ty) else { continue };
+            let Some(var) = btf.type_by_id::<Var<'_>>(at.ty) else {
+                continue;
+            };
             let offset = i64::from(at.offset);
             match var.name().and_then(|n| n.to_str()) {
                 Some("runqueues") => rq = Some(offset),
@@ -28,7 +30,10 @@ pub(super) fn rq_to_preempt_count() -> Option<i64> {
 }
 
 fn preempt_count_in(btf: &Btf<'_>, var: TypeId) -> Option<i64> {
-    let pcpu_hot = btf.type_by_id::<Var<'_>>(var)?.referenced_type().skip_mods_and_typedefs();
+    let pcpu_hot = btf
+        .type_by_id::<Var<'_>>(var)?
+        .referenced_type()
+        .skip_mods_and_typedefs();
     member(btf, pcpu_hot.type_id(), 0)
 }
 
@@ -40,7 +45,9 @@ fn member(btf: &Btf<'_>, composite: TypeId, depth: u32) -> Option<i64> {
     }
     let composite = btf.type_by_id::<Composite<'_>>(composite)?;
     for m in composite.iter() {
-        let MemberAttr::Normal { offset } = m.attr else { continue };
+        let MemberAttr::Normal { offset } = m.attr else {
+            continue;
+        };
         let at = i64::from(offset / 8);
         match m.name.and_then(|n| n.to_str()) {
             Some("preempt_count") => return Some(at),

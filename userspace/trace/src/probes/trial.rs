@@ -127,7 +127,10 @@ fn only(open: &mut OpenTrialSkel<'_>, feature: Feature) {
     p.try_uprobe.set_autoload(feature == Feature::Uprobe);
     p.try_flush.set_autoload(feature == Feature::Flush);
     // A map that the kernel does not know would fail every other trial.
-    let _ = open.maps.storage.set_autocreate(feature == Feature::TaskStorage);
+    let _ = open
+        .maps
+        .storage
+        .set_autocreate(feature == Feature::TaskStorage);
     let _ = open.maps.ring.set_autocreate(feature == Feature::Ring);
 }
 
@@ -149,7 +152,10 @@ fn attach(
             let mut all = Vec::new();
             Iter::new(&link)?.read_to_end(&mut all)?;
             if let Some(bss) = &skel.maps.bss_data {
-                *ns = PidNamespace { level: bss.self_level, addr: bss.self_ns };
+                *ns = PidNamespace {
+                    level: bss.self_level,
+                    addr: bss.self_ns,
+                };
             }
             Ok(link)
         }
@@ -157,7 +163,8 @@ fn attach(
             let (path, offset) = own_function().ok_or_else(|| {
                 libbpf_rs::Error::from(std::io::Error::other("own code is not in /proc/self/maps"))
             })?;
-            p.try_uprobe.attach_uprobe(false, std::process::id() as i32, path, offset)
+            p.try_uprobe
+                .attach_uprobe(false, std::process::id() as i32, path, offset)
         }
     }
 }

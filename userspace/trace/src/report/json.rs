@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-use crate::escape::is_harmless;
 use super::model::{EventRow, Report};
 use super::schema::{Line, Run};
+use crate::escape::is_harmless;
 
 /// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `loss` as many as there are,
 /// `cost`, and `verdict` last. With `--interval` the reports follow each other, each from `run` to

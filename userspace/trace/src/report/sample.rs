@@ -299,7 +299,7 @@ fn rich_threads() -> Vec<ThreadRow> {
         ThreadRow {
             on_cpu_ns: us(840),
             exited: true,
-        threads: 1,
+            threads: 1,
             ..peer(15090, "git", dist(&[(us(61), 12)]))
         },
         ThreadRow {
@@ -477,7 +477,7 @@ pub(super) fn extreme() -> Report {
             waiting_ns: Some(u64::MAX),
             ran_instead: culprits(),
             exited: true,
-        threads: 1,
+            threads: 1,
             ..thread(4_194_304 - i as u32, u32::MAX - i as u32, name, big())
         });
         report.hops.push(HopRow {

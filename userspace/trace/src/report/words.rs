@@ -1,7 +1,7 @@
 //! Names for things that several views speak of. All are harmless to show.
 
-use crate::escape::visible;
 use super::model::{Culprit, CulpritKind, SchedClass};
+use crate::escape::visible;
 
 /// The task's name with its pid or the number of its pids; or what the time was if no task had it.
 pub(crate) fn culprit(c: &Culprit) -> String {

@@ -101,7 +101,12 @@ pub struct Hop {
 }
 
 fn at(h: &events::ev_header) -> At {
-    At { ts: h.ts, pid: h.tgid, tid: h.tid, cpu: h.cpu }
+    At {
+        ts: h.ts,
+        pid: h.tgid,
+        tid: h.tid,
+        cpu: h.cpu,
+    }
 }
 
 impl Event {
@@ -114,7 +119,10 @@ impl Event {
                 let mut thread = ThreadStat::from(&e.stats);
                 thread.exited = true;
                 thread.ended_at = e.h.ts;
-                Some(Event::Exit { thread: Box::new(thread), leader: e.group_dead != 0 })
+                Some(Event::Exit {
+                    thread: Box::new(thread),
+                    leader: e.group_dead != 0,
+                })
             }
             events::EV_EXEC | events::EV_FORK => {
                 let e: events::ev_task = raw::read(bytes)?;
@@ -124,7 +132,11 @@ impl Event {
                     relation: e.relation,
                     comm: comm(&e.comm),
                 };
-                Some(if header.type_ == events::EV_EXEC { Event::Exec(task) } else { Event::Fork(task) })
+                Some(if header.type_ == events::EV_EXEC {
+                    Event::Exec(task)
+                } else {
+                    Event::Fork(task)
+                })
             }
             events::EV_IO => {
                 let e: events::ev_io = raw::read(bytes)?;
@@ -196,7 +208,12 @@ mod tests {
         assert_eq!(
             Event::decode(&bytes),
             Some(Event::Hop(Hop {
-                at: At { ts: 5, pid: 7, tid: 6, cpu: 1 },
+                at: At {
+                    ts: 5,
+                    pid: 7,
+                    tid: 6,
+                    cpu: 1
+                },
                 hop: 3,
                 nargs: 3,
                 args: [10, 11, 12],

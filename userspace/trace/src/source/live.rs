@@ -41,7 +41,9 @@ pub struct Live {
 
 impl std::fmt::Debug for Live {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Live").field("rings", &self.rings.len()).finish_non_exhaustive()
+        f.debug_struct("Live")
+            .field("rings", &self.rings.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -98,19 +100,35 @@ impl Live {
 
     /// What the kernel has summed up so far, of the threads that live. Ended ones come through [`Live::drain`].
     pub fn state(&self, probes: &Probes) -> Result<KernelState, SourceError> {
-        let mut state = KernelState { at_ns: monotonic_ns(), ..KernelState::default() };
+        let mut state = KernelState {
+            at_ns: monotonic_ns(),
+            ..KernelState::default()
+        };
         for stats in raw::read_all::<events::thread_stats>(&probes.dump_threads()?) {
             let thread = ThreadStat::from(&stats);
             state.threads.insert(thread.key(), thread);
         }
         for (key, value) in entries(self.io.iter()) {
-            let Some(side) = Side::from_raw(u32::from(key.side)) else { continue };
+            let Some(side) = Side::from_raw(u32::from(key.side)) else {
+                continue;
+            };
             let write = u32::from(key.op) == events::IO_WRITE;
-            state.io.insert(IoKey { pty: key.pty.into(), side, write }, IoStat::from(&value));
+            state.io.insert(
+                IoKey {
+                    pty: key.pty.into(),
+                    side,
+                    write,
+                },
+                IoStat::from(&value),
+            );
         }
         for (key, value) in entries(self.flush.iter()) {
-            let Some(side) = Side::from_raw(key.side) else { continue };
-            state.flush.insert((PtyId::from(key.pty), side), FlushStat::from(&value));
+            let Some(side) = Side::from_raw(key.side) else {
+                continue;
+            };
+            state
+                .flush
+                .insert((PtyId::from(key.pty), side), FlushStat::from(&value));
         }
         for (key, value) in entries(self.hops.iter()) {
             state.hops.insert((key.tgid, key.hop), hist(&value));
@@ -135,7 +153,9 @@ fn entries<K: raw::Record, V: raw::Record>(
 pub fn holders(bytes: &[u8]) -> Vec<Holder> {
     let mut seen = BTreeMap::new();
     for h in raw::read_all::<events::pty_holder>(bytes) {
-        let Some(side) = Side::from_raw(h.side) else { continue };
+        let Some(side) = Side::from_raw(h.side) else {
+            continue;
+        };
         let holder = Holder {
             pty: h.pty.into(),
             side,

@@ -18,8 +18,20 @@ macro_rules! records {
     )*};
 }
 records!(
-    ev_header, ev_exit, ev_task, ev_io, ev_flush, ev_hop, thread_stats, pty_holder, io_key,
-    io_stats, flush_key, flush_stats, hop_key, hist
+    ev_header,
+    ev_exit,
+    ev_task,
+    ev_io,
+    ev_flush,
+    ev_hop,
+    thread_stats,
+    pty_holder,
+    io_key,
+    io_stats,
+    flush_key,
+    flush_stats,
+    hop_key,
+    hist
 );
 
 /// The record at the start of these bytes; `None` if they are too few.

@@ -73,7 +73,11 @@ impl Blame {
     /// Adds another thread's.
     pub fn merge(&mut self, more: &Blame) {
         for c in &more.culprits {
-            match self.culprits.iter_mut().find(|d| d.own == c.own && d.name == c.name) {
+            match self
+                .culprits
+                .iter_mut()
+                .find(|d| d.own == c.own && d.name == c.name)
+            {
                 Some(d) => {
                     d.ns += c.ns;
                     d.slices += c.slices;
@@ -100,7 +104,10 @@ impl Blame {
     pub fn since(&self, earlier: &Blame) -> Blame {
         let mut now = self.clone();
         for c in &mut now.culprits {
-            let Some(e) = earlier.culprits.iter().find(|e| e.own == c.own && e.name == c.name)
+            let Some(e) = earlier
+                .culprits
+                .iter()
+                .find(|e| e.own == c.own && e.name == c.name)
             else {
                 continue;
             };
@@ -132,7 +139,12 @@ pub struct Wakers {
 impl From<&events::wakers> for Wakers {
     fn from(w: &events::wakers) -> Self {
         Wakers {
-            by: w.by.iter().filter(|b| b.count != 0).map(|b| (comm(&b.comm), b.count)).collect(),
+            by: w
+                .by
+                .iter()
+                .filter(|b| b.count != 0)
+                .map(|b| (comm(&b.comm), b.count))
+                .collect(),
             interrupt: w.interrupt,
             other: w.other,
         }
@@ -156,7 +168,11 @@ impl Wakers {
     pub fn since(&self, earlier: &Wakers) -> Wakers {
         let mut now = self.clone();
         for (name, n) in &mut now.by {
-            let before = earlier.by.iter().find(|(e, _)| e == name).map_or(0, |(_, n)| *n);
+            let before = earlier
+                .by
+                .iter()
+                .find(|(e, _)| e == name)
+                .map_or(0, |(_, n)| *n);
             *n = n.saturating_sub(before);
         }
         now.by.retain(|(_, n)| *n != 0);

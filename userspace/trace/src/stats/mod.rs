@@ -29,6 +29,10 @@ pub fn hist(h: &events::hist) -> Snapshot {
 /// A name as the kernel keeps it: up to 16 bytes of anything, ended by a zero.
 pub fn comm(bytes: &[std::os::raw::c_char]) -> String {
     #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
-    let bytes: Vec<u8> = bytes.iter().take_while(|b| **b != 0).map(|b| *b as u8).collect();
+    let bytes: Vec<u8> = bytes
+        .iter()
+        .take_while(|b| **b != 0)
+        .map(|b| *b as u8)
+        .collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -17,7 +17,10 @@ pub struct PtyId {
 
 impl From<events::pty_id> for PtyId {
     fn from(id: events::pty_id) -> Self {
-        PtyId { devpts: id.devpts, index: id.index }
+        PtyId {
+            devpts: id.devpts,
+            index: id.index,
+        }
     }
 }
 
@@ -65,7 +68,11 @@ pub struct IoStat {
 
 impl From<&events::io_stats> for IoStat {
     fn from(s: &events::io_stats) -> Self {
-        IoStat { size: hist(&s.size), duration: hist(&s.duration), empty: s.empty }
+        IoStat {
+            size: hist(&s.size),
+            duration: hist(&s.duration),
+            empty: s.empty,
+        }
     }
 }
 

@@ -57,7 +57,12 @@ impl KernelState {
             since: impl Fn(&V, &V) -> V,
         ) -> BTreeMap<K, V> {
             now.iter()
-                .map(|(k, v)| (k.clone(), then.get(k).map_or_else(|| v.clone(), |e| since(v, e))))
+                .map(|(k, v)| {
+                    (
+                        k.clone(),
+                        then.get(k).map_or_else(|| v.clone(), |e| since(v, e)),
+                    )
+                })
                 .collect()
         }
         // A thread that lived then and is summed now brought into the sum what it had then already.
@@ -119,18 +124,24 @@ impl Ended {
 }
 
 fn add(summed: &mut BTreeMap<SumKey, ThreadStat>, thread: &ThreadStat, threads: u64) {
-    let process = if thread.relation == events::REL_TARGET { thread.pid } else { 0 };
+    let process = if thread.relation == events::REL_TARGET {
+        thread.pid
+    } else {
+        0
+    };
     let mut key = (process, thread.comm.clone());
     if summed.len() >= MAX_NAMES && !summed.contains_key(&key) {
         key = (0, "(others)".into());
     }
-    let sum = summed.entry(key).or_insert_with_key(|(pid, comm)| ThreadStat {
-        pid: *pid,
-        comm: comm.clone(),
-        relation: thread.relation,
-        exited: true,
-        ..ThreadStat::default()
-    });
+    let sum = summed
+        .entry(key)
+        .or_insert_with_key(|(pid, comm)| ThreadStat {
+            pid: *pid,
+            comm: comm.clone(),
+            relation: thread.relation,
+            exited: true,
+            ..ThreadStat::default()
+        });
     sum.merge(thread);
     sum.threads += threads;
 }
@@ -165,14 +176,22 @@ mod tests {
             let all = || state.threads.values().chain(state.summed.values());
             assert_eq!(all().map(|t| t.wait.count).sum::<u64>(), n);
             assert_eq!(all().map(|t| t.on_cpu_ns).sum::<u64>(), 3 * n);
-            assert_eq!(state.threads.len() as u64 + state.summed.values().map(|t| t.threads).sum::<u64>(), n);
+            assert_eq!(
+                state.threads.len() as u64 + state.summed.values().map(|t| t.threads).sum::<u64>(),
+                n
+            );
         }
     }
 
     #[test]
     fn an_interval_is_what_came_since() {
         let mut then = KernelState::default();
-        let mut t = ThreadStat { tid: 1, start_time: 1, voluntary: 2, ..ThreadStat::default() };
+        let mut t = ThreadStat {
+            tid: 1,
+            start_time: 1,
+            voluntary: 2,
+            ..ThreadStat::default()
+        };
         t.wait.record(10);
         then.threads.insert(t.key(), t.clone());
         let mut now = then.clone();

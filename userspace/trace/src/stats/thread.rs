@@ -35,7 +35,11 @@ pub struct SchedClass {
 
 impl From<&events::sched_class> for SchedClass {
     fn from(c: &events::sched_class) -> Self {
-        SchedClass { policy: c.policy, nice: c.nice, rt_priority: c.rt_priority }
+        SchedClass {
+            policy: c.policy,
+            nice: c.nice,
+            rt_priority: c.rt_priority,
+        }
     }
 }
 

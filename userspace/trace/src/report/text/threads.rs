@@ -83,7 +83,11 @@ fn waited(t: &ThreadRow) -> u64 {
 
 fn row(page: &mut Page<'_>, t: &ThreadRow, window: u64) {
     let name = visible(&t.comm);
-    let tid = if t.tid == 0 { format!("×{}", count(t.threads)) } else { t.tid.to_string() };
+    let tid = if t.tid == 0 {
+        format!("×{}", count(t.threads))
+    } else {
+        t.tid.to_string()
+    };
     let mut start = format!("{} {}", left(&name, NAME), right(&tid, TID));
     if start.width() > NAME + 1 + TID {
         page.text(Tone::Plain, "", &format!("{} {tid}", glued(&t.comm)));
@@ -133,7 +137,11 @@ fn detail(page: &mut Page<'_>, t: &ThreadRow, report: &Report, several: bool) {
         ));
     }
     if t.exited {
-        parts.push(if t.tid == 0 { "ended; all together".to_owned() } else { "ended".to_owned() });
+        parts.push(if t.tid == 0 {
+            "ended; all together".to_owned()
+        } else {
+            "ended".to_owned()
+        });
     }
     if let Some(ns) = t.waiting_ns {
         parts.push(format!("still waiting, for {} so far", duration(ns)));

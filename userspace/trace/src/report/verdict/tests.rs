@@ -485,8 +485,7 @@ fn the_sentence_is_harmless() {
     let v = verdict(&of(vec![t]));
     let all = std::iter::once(&v.sentence).chain(&v.evidence);
     assert!(
-        all.flat_map(|s| s.chars())
-            .all(crate::escape::is_harmless),
+        all.flat_map(|s| s.chars()).all(crate::escape::is_harmless),
         "{v:?}"
     );
     assert!(
