@@ -158,6 +158,8 @@ pub struct Thread {
     pub wakers: Vec<Waker>,
     /// It ended.
     pub exited: bool,
+    /// How many ended threads this row sums up.
+    pub threads: u64,
 }
 
 /// Who ran instead.
@@ -275,13 +277,17 @@ pub struct Cost {
     pub bpf_ns: Option<u64>,
 }
 
-/// All reports of one run, summed.
+/// What one run reported: its last report, which is of the whole run, and the ones before it.
 #[derive(Debug, Default)]
 pub struct Summed {
+    /// The reports of intervals, summed.
+    pub intervals: Option<Box<Summed>>,
     /// `run` lines, one for each report.
     pub runs: Vec<Value>,
     /// Threads by id.
     pub threads: BTreeMap<u32, Thread>,
+    /// Ended threads that are summed in one row, by name.
+    pub ended: BTreeMap<String, Thread>,
     /// PTYs by devpts instance and index.
     pub ptys: BTreeMap<(u64, u32), Pty>,
     /// Hops by process and probe.
@@ -300,8 +306,15 @@ impl Summed {
         let mut all = Summed::default();
         for line in lines {
             let value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            if value["type"] == "run" && value["last"] == true {
+                let before = std::mem::take(&mut all);
+                all.runs.clone_from(&before.runs);
+                all.verdicts.clone_from(&before.verdicts);
+                all.intervals = Some(Box::new(before));
+            }
             all.add(value);
         }
+        all.assert_holds_its_intervals();
         let last: Vec<bool> = all.runs.iter().map(|r| r["last"] == true).collect();
         assert!(
             last.split_last()
@@ -316,6 +329,47 @@ impl Summed {
         all
     }
 
+    /// No interval may tell of more than the whole.
+    fn assert_holds_its_intervals(&self) {
+        let Some(parts) = &self.intervals else { return };
+        for (tid, part) in &parts.threads {
+            // A thread that ended since stands in a row with others of its name.
+            let Some(whole) = self.threads.get(tid) else {
+                continue;
+            };
+            assert!(
+                part.wait.count <= whole.wait.count,
+                "waits of {tid}: {part:?} of {whole:?}"
+            );
+            assert!(
+                part.wait.sum <= whole.wait.sum,
+                "waits of {tid}: {part:?} of {whole:?}"
+            );
+            assert!(
+                part.voluntary <= whole.voluntary,
+                "switches of {tid}: {part:?} of {whole:?}"
+            );
+        }
+        for (id, part) in &parts.ptys {
+            let whole = &self.ptys[id];
+            assert!(
+                part.master_reads.size.sum <= whole.master_reads.size.sum,
+                "{id:?}"
+            );
+            assert!(
+                part.slave_writes.size.count <= whole.slave_writes.size.count,
+                "{id:?}"
+            );
+            assert!(
+                part.flush_output.wait.count <= whole.flush_output.wait.count,
+                "{id:?}"
+            );
+        }
+        for (id, part) in &parts.hops {
+            assert!(part.value.count <= self.hops[id].value.count, "{id:?}");
+        }
+    }
+
     fn add(&mut self, line: Value) {
         let kind = line["type"].as_str().unwrap_or_default().to_owned();
         match kind.as_str() {
@@ -324,6 +378,13 @@ impl Summed {
             "thread" => {
                 let row: Thread = typed(line);
                 row.wait.assert_sound(&format!("waits of {}", row.tid));
+                if row.tid == 0 {
+                    match self.ended.get_mut(&row.comm) {
+                        None => drop(self.ended.insert(row.comm.clone(), row)),
+                        Some(sum) => sum.absorb(row),
+                    }
+                    return;
+                }
                 match self.threads.get_mut(&row.tid) {
                     None => drop(self.threads.insert(row.tid, row)),
                     Some(sum) => sum.absorb(row),

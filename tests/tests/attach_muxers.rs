@@ -160,7 +160,7 @@ fn a_shell_is_seen_from_its_own_end() {
     // Running owns the shell's standard streams, so the shell opens the terminal itself.
     let path = pair.path.display().to_string();
     let shell = Running::start(
-        Command::new("sh").args(["-c", &format!("exec sh -s < {path} > {path} 2>&1")]),
+        Command::new("sh").args(["-c", &format!("exec sh -s < {path} > {path} 2>/dev/null")]),
     );
     let on_terminal = || {
         let fd = std::fs::read_link(format!("/proc/{}/fd/0", shell.pid())).ok()?;
