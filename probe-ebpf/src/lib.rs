@@ -27,6 +27,18 @@ mod trial {
     include!(concat!(env!("OUT_DIR"), "/trial.skel.rs"));
 }
 
+/// Parts of the kernel side that tests run by themselves, from `selftest.bpf.c`.
+#[allow(
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+mod selftest {
+    include!(concat!(env!("OUT_DIR"), "/selftest.skel.rs"));
+}
+
 /// The events as the kernel writes them: generated from `events.h`.
 #[allow(
     missing_docs,
@@ -40,4 +52,5 @@ pub mod events {
 }
 
 pub use probe::{ProbeSkel, ProbeSkelBuilder};
+pub use selftest::{SelftestSkel, SelftestSkelBuilder};
 pub use trial::{OpenTrialSkel, TrialSkel, TrialSkelBuilder};
