@@ -1,10 +1,11 @@
 //! One run of `attach`: from what was typed to the report.
 //!
 //! [`session`] holds the run together; [`wrapped`] starts a command that is to be
-//! traced from its first instruction; [`hops`] finds and attaches the target's USDT
+//! traced from its first instruction; [`backends`] asks what the kernel allows; [`hops`] finds and attaches the target's USDT
 //! probes; [`processes`] keeps who is who; [`assemble`] makes the report.
 
 mod assemble;
+mod backends;
 mod cost;
 mod events;
 mod hops;

@@ -5,18 +5,18 @@ use std::io;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::assemble::{self, Material};
+use super::backends::Features;
 use super::cost::Meter;
 use super::hops::Hops;
 use super::processes::Processes;
 use super::wrapped::Wrapped;
 use super::{Output, events, exit_code};
 use crate::cli::AttachArgs;
-use crate::probes::trial::{self, Feature};
 use crate::probes::{Options, Probes};
 use crate::report::model::{Backend, Relation, Report, Window};
 use crate::source::live::{self, monotonic_ns};
@@ -416,99 +416,4 @@ fn kernel() -> String {
 
 fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
-}
-
-/// What the kernel allows here, as far as there is a choice.
-struct Features {
-    namespace: trial::PidNamespace,
-    fentry: trial::Answer,
-    flush: trial::Answer,
-    uprobe: trial::Answer,
-}
-
-impl Features {
-    fn ask() -> Result<Features> {
-        for feature in Feature::ALL.into_iter().filter(|f| f.is_required()) {
-            if let Err(why) = trial::try_feature(feature) {
-                if !rustix::process::geteuid().is_root() {
-                    bail!(
-                        "{} is refused: {why}. attach needs root, or CAP_BPF and CAP_PERFMON: \
-                         try sudo phux-trace attach",
-                        feature.name()
-                    );
-                }
-                bail!(
-                    "{} is refused: {why}. Kernels from 6.1 with BTF have it; \
-                     `phux-trace doctor` says more",
-                    feature.name()
-                );
-            }
-        }
-        let namespace = trial::pid_namespace().map_err(anyhow::Error::msg)?;
-        let unless_refused = |feature, name: &str| {
-            // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
-            if std::env::var("PHUX_TRACE_WITHOUT").is_ok_and(|w| w.split(',').any(|w| w == name)) {
-                return Err("left out by PHUX_TRACE_WITHOUT".to_owned());
-            }
-            trial::try_feature(feature)
-        };
-        Ok(Features {
-            namespace,
-            fentry: unless_refused(Feature::Fentry, "fentry"),
-            flush: unless_refused(Feature::Flush, "flush"),
-            uprobe: unless_refused(Feature::Uprobe, "uprobe"),
-        })
-    }
-
-    fn backends(&self) -> Vec<Backend> {
-        let backend = |capability: &str, used: Option<&str>, missing: Option<String>| Backend {
-            capability: capability.into(),
-            used: used.map(String::from),
-            missing,
-        };
-        vec![
-            backend(
-                "sched",
-                Some("tp_btf sched_switch, sched_waking, sched_wakeup_new, sched_migrate_task"),
-                None,
-            ),
-            match &self.fentry {
-                Ok(()) => backend("tty", Some("fentry/fexit tty_read, tty_write"), None),
-                Err(why) => backend(
-                    "tty",
-                    Some("tp_btf sys_enter, sys_exit + fd walk"),
-                    Some(format!(
-                        "fentry: {why}. Lost: PTY calls through io_uring and of processes that open \
-                         a PTY later; every syscall of the host costs some ns more meanwhile. \
-                         A kernel that allows fentry brings it"
-                    )),
-                ),
-            },
-            match &self.flush {
-                Ok(()) => backend(
-                    "flush",
-                    Some("tp_btf workqueue_queue_work, _execute_start, _execute_end"),
-                    None,
-                ),
-                Err(why) => backend(
-                    "flush",
-                    None,
-                    Some(format!(
-                        "flush_to_ldisc: {why}. Lost: the kworker's hop and the reader's wait. \
-                         Root, or kernel.kptr_restrict=0, brings it"
-                    )),
-                ),
-            },
-            match &self.uprobe {
-                Ok(()) => backend("hop", Some("USDT by uprobe"), None),
-                Err(why) => backend(
-                    "hop",
-                    None,
-                    Some(format!(
-                        "uprobes: {why}. Lost: the hops inside the target. CONFIG_UPROBES brings it"
-                    )),
-                ),
-            },
-        ]
-    }
 }

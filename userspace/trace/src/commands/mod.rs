@@ -21,7 +21,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Attach(args) => attach::run(&args),
         Command::List(args) => list::run(&args),
-        Command::Doctor(args) => doctor::run(args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Probes(args) => probes::run(&args),
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(&args),

@@ -12,6 +12,9 @@ pub(super) const DIM: Style = Style::new().dimmed();
 /// What the reader should notice.
 pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
 
+/// What keeps the rest from working.
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+
 /// Breaks words at `width` columns, later lines indented to `indent`. A word that is longer stands
 /// alone, uncut.
 pub(super) fn wrap(words: impl IntoIterator<Item = String>, indent: usize, width: usize) -> String {

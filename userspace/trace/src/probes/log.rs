@@ -10,9 +10,6 @@ const KEEP: usize = 60;
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn keep(_: PrintLevel, text: String) {
-    if std::env::var_os("DBG").is_some() {
-        eprint!("{text}");
-    }
     let Ok(mut lines) = LINES.lock() else { return };
     for line in text.lines() {
         // libbpf guesses at the memlock limit whenever a load is refused; since
@@ -50,8 +47,25 @@ pub(crate) fn reason(said: &[String]) -> Option<&str> {
                 && !["--", "processed ", "failed to load "]
                     .iter()
                     .any(|p| l.starts_with(p))
-                && !l.contains(": failed to load: ")
+                && !only_says_that_it_failed(l)
         })
+}
+
+/// `prog 'x': BPF program load failed: -EPERM`: nothing that the error itself does not say.
+fn only_says_that_it_failed(line: &str) -> bool {
+    let Some((_, what)) = line
+        .strip_prefix("prog '")
+        .and_then(|l| l.split_once("': "))
+    else {
+        return false;
+    };
+    [
+        "BPF program load failed",
+        "failed to load",
+        "failed to attach",
+    ]
+    .iter()
+    .any(|p| what.starts_with(p))
 }
 
 #[cfg(test)]
@@ -68,5 +82,33 @@ mod tests {
         });
         assert_eq!(said, ["libbpf: prog 'x': failed to load: -EPERM"]);
         assert_eq!(reason(&said), None);
+    }
+
+    #[test]
+    fn a_line_without_news_is_no_reason() {
+        let said = |lines: &[&str]| lines.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+        let plain = said(&[
+            "libbpf: prog 'x': BPF program load failed: -EPERM",
+            "libbpf: prog 'x': failed to load: -EPERM",
+            "libbpf: failed to load object 'trial_bpf'",
+        ]);
+        assert_eq!(reason(&plain), None);
+        let telling = said(&[
+            "libbpf: prog 'x': failed to find kernel BTF type ID of 'tty_read': -ESRCH",
+            "libbpf: prog 'x': failed to load: -ESRCH",
+        ]);
+        assert_eq!(
+            reason(&telling),
+            Some("prog 'x': failed to find kernel BTF type ID of 'tty_read': -ESRCH")
+        );
+        let verifier = said(&[
+            "libbpf: prog 'x': BPF program load failed: -EINVAL",
+            "libbpf: prog 'x': -- BEGIN PROG LOAD LOG --",
+            "unknown func bpf_loop#181",
+            "processed 3 insns (limit 1000000) max_states_per_insn 0",
+            "-- END PROG LOAD LOG --",
+            "libbpf: prog 'x': failed to load: -EINVAL",
+        ]);
+        assert_eq!(reason(&verifier), Some("unknown func bpf_loop#181"));
     }
 }

@@ -6,7 +6,7 @@ use libbpf_rs::btf::{Btf, ReferencesType as _, TypeId};
 
 /// Bytes from a CPU's run queue to its `preempt_count`, on x86, where many
 /// kernels do not give the addresses of either. `None`: not known.
-pub(super) fn rq_to_preempt_count() -> Option<i64> {
+pub(crate) fn rq_to_preempt_count() -> Option<i64> {
     let btf = Btf::from_vmlinux().ok()?;
     let (mut rq, mut count) = (None, None);
     for section in btf.type_by_kind::<DataSec<'_>>() {

@@ -8,7 +8,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, Iter, Link};
 use probe_ebpf::{OpenTrialSkel, TrialSkel, TrialSkelBuilder};
 
-use super::log;
+use super::{log, system};
 
 /// Something that a kernel can refuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,31 @@ impl Feature {
             Feature::Flush => "flush_to_ldisc symbol",
         }
     }
+
+    /// What a report lacks without it.
+    pub fn lost(self) -> &'static str {
+        match self {
+            Feature::Fentry => {
+                "PTY calls through io_uring and of processes that open a PTY later; every syscall \
+                 of the host costs some ns more meanwhile"
+            }
+            Feature::Flush => "the kworker's hop and the reader's wait",
+            Feature::Uprobe => "the hops inside the target",
+            _ => "everything: attach cannot run",
+        }
+    }
+
+    /// What would bring it.
+    pub fn fix(self) -> &'static str {
+        match self {
+            Feature::Fentry => "a kernel that allows fentry",
+            Feature::Flush => {
+                "root, or CAP_SYSLOG; kernel.kptr_restrict below 2; a kernel with CONFIG_KALLSYMS"
+            }
+            Feature::Uprobe => "a kernel with CONFIG_UPROBES",
+            _ => "a kernel from 6.1 with BTF, as distributions build it",
+        }
+    }
 }
 
 /// Where phux-trace itself stands among the pid namespaces.
@@ -90,6 +115,10 @@ pub fn pid_namespace() -> Result<PidNamespace, String> {
 }
 
 fn attempt(feature: Feature, ns: &mut PidNamespace) -> Answer {
+    if feature == Feature::Flush {
+        // A hidden address would load, and then match no work at all.
+        system::shows_address("flush_to_ldisc")?;
+    }
     let (result, said) = log::listening(|| {
         let mut object = MaybeUninit::uninit();
         let mut open = TrialSkelBuilder::default().open(&mut object)?;
