@@ -285,7 +285,13 @@ fn runqlat_of_bcc_in_the_same_window_agrees() {
     let mut program = victim(&["--count", "400"]);
     let runqlat = find_tool("runqlat").expect("just found");
     let pid = program.pid().to_string();
-    let mut tool = Running::start(Command::new(runqlat).args(["-p", &pid]));
+    // stdbuf: into a pipe it would say "Tracing" at its end.
+    let mut tool = Running::start(
+        Command::new("stdbuf")
+            .arg("-oL")
+            .arg(runqlat)
+            .args(["-p", &pid]),
+    );
     // It says "Tracing" when everything is attached, then sleeps until Ctrl-C.
     let hello = tool.line(Duration::from_secs(60));
     assert!(hello.starts_with("Tracing"), "{hello}");
