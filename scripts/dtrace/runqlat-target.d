@@ -23,20 +23,20 @@ sched:::wakeup
 sched:::off-cpu
 /pid == $target && curlwpsinfo->pr_state == SRUN/
 {
-	since[tid] = timestamp;
+	since[curlwpsinfo->pr_lwpid] = timestamp;
 }
 
 sched:::on-cpu
-/pid == $target && since[tid] != 0 && timestamp > since[tid]/
+/pid == $target && since[curlwpsinfo->pr_lwpid] != 0 && timestamp > since[curlwpsinfo->pr_lwpid]/
 {
-	@wait_us[tid] = quantize((timestamp - since[tid]) / 1000);
+	@wait_us[tid] = quantize((timestamp - since[curlwpsinfo->pr_lwpid]) / 1000);
 	@waits[tid] = count();
 }
 
 sched:::on-cpu
 /pid == $target/
 {
-	since[tid] = 0;
+	since[curlwpsinfo->pr_lwpid] = 0;
 }
 
 END
