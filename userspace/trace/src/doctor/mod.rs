@@ -123,10 +123,12 @@ fn feature(feature: Feature, answer: &Answer, system: &System) -> Check {
     let check = match answer {
         Ok(()) => Check::ok(name, "loads and attaches"),
         Err(why) => {
-            let fix = if system.may_trace() {
-                feature.fix()
-            } else {
+            let fix = if !system.may_trace() {
                 SUDO
+            } else if system.btf_error.is_some() {
+                "the kernel's BTF: see above"
+            } else {
+                feature.fix()
             };
             // PTY reads and writes have a second way; the others have none.
             let status = if feature == Feature::Fentry && system.may_trace() {

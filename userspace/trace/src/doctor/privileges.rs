@@ -22,7 +22,7 @@ fn tracing(system: &System, allowed: bool) -> Check {
         (Capability::Perfmon, "CAP_PERFMON"),
     ]
     .into_iter()
-    .filter(|(c, _)| system.has(*c))
+    .filter(|(c, _)| system.holds(*c))
     .map(|(_, name)| name)
     .collect::<Vec<_>>();
     let mut found = match held.as_slice() {
@@ -152,6 +152,11 @@ mod tests {
         assert!(check.detail.contains("container"), "{}", check.detail);
 
         assert_eq!(others(&with(1 << 19 | 1 << 2)).status, Status::Ok);
+        let rootless = System {
+            nested_user_namespace: true,
+            ..with(u64::MAX)
+        };
+        assert_eq!(others(&rootless).status, Status::Degraded);
         let half = others(&with(1 << 2));
         assert!(
             half.detail.ends_with("without CAP_SYS_PTRACE"),

@@ -68,16 +68,20 @@ impl System {
         }
     }
 
-    /// Whether a capability is effective.
+    /// Whether a capability is effective, if only inside a user namespace.
+    pub fn holds(&self, capability: Capability) -> bool {
+        (self.capabilities >> (capability as u32)) & 1 == 1
+    }
+
+    /// Whether a capability is effective, and counts for the whole host.
     pub fn has(&self, capability: Capability) -> bool {
-        self.capabilities >> (capability as u32) & 1 == 1
+        !self.nested_user_namespace && self.holds(capability)
     }
 
     /// Whether tracing programs may be loaded, as far as capabilities go.
     pub fn may_trace(&self) -> bool {
-        !self.nested_user_namespace
-            && (self.has(Capability::SysAdmin)
-                || self.has(Capability::Bpf) && self.has(Capability::Perfmon))
+        self.has(Capability::SysAdmin)
+            || (self.has(Capability::Bpf) && self.has(Capability::Perfmon))
     }
 
     /// Older than what phux-trace is made for. A release that is not understood is not old.
