@@ -106,7 +106,9 @@ pub struct Process {
 }
 
 /// Why a process is traced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// Named by the user, or forked from it without an exec.
@@ -201,7 +203,13 @@ impl From<&Snapshot> for Dist {
             p50: s.percentile(50.0),
             p90: s.percentile(90.0),
             p99: s.percentile(99.0),
-            buckets: s.nonempty().map(|(idx, count)| Bucket { idx: idx as u16, count }).collect(),
+            buckets: s
+                .nonempty()
+                .map(|(idx, count)| Bucket {
+                    idx: idx as u16,
+                    count,
+                })
+                .collect(),
         }
     }
 }
