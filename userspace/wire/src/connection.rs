@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// No server listens there.
-    #[error("no server listens on the socket: {0}")]
+    #[error("no server listens on the socket")]
     NoServer(#[source] std::io::Error),
     /// It did not answer in time.
     #[error("the server did not answer in time")]
@@ -40,7 +40,7 @@ pub enum ConnectionError {
     #[error("the server sent a malformed frame: {0}")]
     Malformed(#[from] DecodeError),
     /// The socket failed.
-    #[error("socket: {0}")]
+    #[error("the socket failed")]
     Io(#[source] std::io::Error),
 }
 

@@ -187,8 +187,14 @@ impl Session {
             }
         });
         let stdin = rustix::stdio::stdin();
+        // What is typed before there is a pane waits in the terminal.
+        let typing = if self.stream.is_some() {
+            PollFlags::IN
+        } else {
+            PollFlags::empty()
+        };
         let mut fds = [
-            PollFd::new(&stdin, PollFlags::IN),
+            PollFd::new(&stdin, typing),
             PollFd::new(&self.socket, PollFlags::IN),
             PollFd::new(&self.resized, PollFlags::IN),
             PollFd::new(&self.terminated, PollFlags::IN),
