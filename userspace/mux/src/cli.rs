@@ -295,9 +295,9 @@ fn kill(connection: &mut Connection, name: &str) -> anyhow::Result<ExitCode> {
     let session = session.with_context(|| format!("no session {name}"))?;
     let windows = snapshot.windows.iter().filter(|w| w.session == session.id);
     for pane in windows.flat_map(|w| snapshot.panes.iter().filter(|p| p.window == w.id)) {
-        match connection.request(Command::Kill(pane.resource.clone()), TIMEOUT)? {
-            CommandOutcome::Error { text, .. } => bail!("{text}"),
-            _ => {}
+        let killed = connection.request(Command::Kill(pane.resource.clone()), TIMEOUT)?;
+        if let CommandOutcome::Error { text, .. } = killed {
+            bail!("{text}");
         }
     }
     Ok(ExitCode::SUCCESS)

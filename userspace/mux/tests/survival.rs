@@ -228,17 +228,18 @@ fn a_terminal_that_hangs_loses_paints_and_ends_up_right() {
     let world = World::with_server(&[]);
     let large = |args: &[&str]| Terminal::start(world.command(args), 200, 60);
     let slow = large(&["new", "-s", "slow", "--", "sh", "-i"]);
-    slow.wait("the session", |term| term.mode().contains(TermMode::ALT_SCREEN));
+    slow.wait("the session", |term| {
+        term.mode().contains(TermMode::ALT_SCREEN)
+    });
     let other = large(&["attach", "slow"]);
     other.line("PS1='$ '; echo re''ady");
     slow.wait_for_row("ready");
     slow.pause(true);
-    // Paints are paced: it takes a moment until they are 256 KiB.
-    let line = "abcdefghijklmnopqrstuvwxyz".repeat(6);
-    other.line(&format!(
-        "for i in $(seq 150); do seq $i $((i+60)) | sed 's/$/ {line}/'; sleep 0.02; done; clear; \
-         echo fini''shed"
-    ));
+    // Paints are paced and small where little changes: this changes every cell, for a while.
+    other.line(
+        "for i in $(seq 150); do head -c 9000 /dev/urandom | base64 -w 199; sleep 0.01; done; \
+         clear; echo fini''shed",
+    );
     other.wait_for_row("finished");
     slow.pause(false);
     slow.wait_for_row("finished");

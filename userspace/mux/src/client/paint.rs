@@ -56,8 +56,9 @@ impl Painter {
     }
 
     /// Appends what makes the terminal show the screen. Nothing, if it does.
-    pub(super) fn paint(&mut self, screen: &Screen<StdSyncHandler>, out: &mut Vec<u8>) {
+    pub(super) fn paint(&mut self, screen: &mut Screen<StdSyncHandler>, out: &mut Vec<u8>) {
         self.seq += 1;
+        let damage = screen.take_damage().filter(|_| self.known);
         if !self.known {
             self.known = true;
             out.extend_from_slice(
@@ -70,8 +71,14 @@ impl Painter {
         }
         let start = Instant::now();
         let before = out.len();
-        for row in 0..self.size.rows {
-            self.paint_row(row, screen, out);
+        let rows = self.size.rows;
+        match damage {
+            Some(damaged) => {
+                for row in damaged.into_iter().filter(|row| *row < rows) {
+                    self.paint_row(row, screen, out);
+                }
+            }
+            None => (0..rows).for_each(|row| self.paint_row(row, screen, out)),
         }
         hop!(PAINT_ROWS, micros(start), 0u32, self.seq);
         let start = Instant::now();
@@ -113,9 +120,10 @@ impl Painter {
             self.pen.take(out, &blank);
             out.extend_from_slice(b"\x1b[K");
         }
-        for column in first..width {
-            if shown[column] != *wanted(column) {
-                shown[column] = wanted(column).clone();
+        for (column, cell) in shown.iter_mut().enumerate().skip(first) {
+            let wanted = new.get(column).unwrap_or(&blank);
+            if cell != wanted {
+                cell.clone_from(wanted);
             }
         }
     }

@@ -243,7 +243,7 @@ impl Session {
         let mut frames = Vec::new();
         let mut keys = 0;
         for event in events {
-            let Some(message) = self.to_message(event, start) else {
+            let Some(message) = self.message(event, start) else {
                 continue;
             };
             keys += u64::from(matches!(message, ClientMessage::Key(_)));
@@ -262,7 +262,7 @@ impl Session {
     }
 
     /// The frame that an event becomes; `None` where it is for this client alone.
-    fn to_message(&mut self, event: Input, now: Instant) -> Option<ClientMessage> {
+    fn message(&mut self, event: Input, now: Instant) -> Option<ClientMessage> {
         if let Input::Detach = event {
             self.detaching = Some(now);
             return Some(ClientMessage::Detach);
@@ -377,7 +377,7 @@ impl Session {
             frames += 1;
             FRAMES_RECEIVED.increment();
             end = self.on_message(message)?;
-            if frames % BURST_FRAMES == 0 {
+            if frames.is_multiple_of(BURST_FRAMES) {
                 LOOP_BURST_CAPPED.increment();
             }
         }
@@ -446,7 +446,7 @@ impl Session {
     fn paint(&mut self) {
         let start = Instant::now();
         let mut out = Vec::new();
-        self.painter.paint(&self.screen, &mut out);
+        self.painter.paint(&mut self.screen, &mut out);
         if std::mem::take(&mut self.bell) {
             out.push(0x07);
         }

@@ -175,7 +175,7 @@ impl Actor {
                 Turn::Control(control) => self.on_control(control),
                 Turn::WriterHasRoom => {
                     if let Some(pending) = self.pending.take() {
-                        self.to_child(pending);
+                        self.send_to_child(pending);
                     }
                 }
                 Turn::Input(input) => self.on_input(input),
@@ -288,7 +288,7 @@ impl Actor {
             INPUT_EVENTS.increment();
             let now = Instant::now();
             self.echo_since.get_or_insert(now);
-            self.to_child(ToChild {
+            self.send_to_child(ToChild {
                 data: input.data,
                 queued_at: now,
             });
@@ -301,7 +301,7 @@ impl Actor {
         }
     }
 
-    fn to_child(&mut self, input: ToChild) {
+    fn send_to_child(&mut self, input: ToChild) {
         if let Err(mpsc::error::TrySendError::Full(input)) = self.writer.try_send(input) {
             INPUT_WRITER_FULL.increment();
             warn_throttled!("pane {}: the program does not read its input", self.pane.id);
@@ -350,7 +350,7 @@ impl Actor {
             match notice {
                 // An answer that has no room is as lost as on a line that dropped it.
                 Notice::Reply(text) if self.pending.is_none() => {
-                    self.to_child(ToChild {
+                    self.send_to_child(ToChild {
                         data: text.into(),
                         queued_at: Instant::now(),
                     });

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use alacritty_terminal::event::{Event, EventListener, WindowSize};
 use alacritty_terminal::grid::Dimensions;
-use alacritty_terminal::term::{Config, Term};
+use alacritty_terminal::term::{Config, Term, TermDamage};
 use alacritty_terminal::vte::ansi::{Processor, Timeout};
 
 pub(crate) use alacritty_terminal::grid::Scroll;
@@ -177,6 +177,20 @@ impl<T: Timeout> Screen<T> {
     pub(crate) fn row(&self, row: u16) -> &[Cell] {
         let line = Line(i32::from(row)) - self.scrolled();
         &self.term.grid()[line][..]
+    }
+
+    /// The rows that may have changed since the last call; `None` for all of them.
+    pub(crate) fn take_damage(&mut self) -> Option<Vec<u16>> {
+        let rows = match self.term.damage() {
+            TermDamage::Full => None,
+            TermDamage::Partial(lines) => Some(
+                lines
+                    .filter_map(|line| u16::try_from(line.line).ok())
+                    .collect(),
+            ),
+        };
+        self.term.reset_damage();
+        rows
     }
 
     /// Column and row of the cursor where it is shown, and its shape.
