@@ -1,7 +1,7 @@
 //! Binding the server's socket: a directory of our own, one server, no stale file in the way.
 
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -43,7 +43,8 @@ pub(crate) fn bind(path: &Path) -> anyhow::Result<Bound> {
     match UnixStream::connect(path) {
         Ok(_) => bail!("another server listens on {}", path.display()),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-        Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
+        // A file that is no socket refuses too.
+        Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused && is_socket(path) => {
             std::fs::remove_file(path).context("cannot remove the stale socket")?;
         }
         Err(e) => bail!("{} is not a socket of ours: {e}", path.display()),
@@ -57,6 +58,10 @@ pub(crate) fn bind(path: &Path) -> anyhow::Result<Bound> {
         listener,
         _lock: lock,
     })
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
 }
 
 /// Makes the socket's directory, or checks that nobody else can get at what is in it: what the
@@ -81,6 +86,14 @@ fn prepare_dir(dir: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A directory of our own, and in it the place for a socket.
+    fn place() -> (tempfile::TempDir, std::path::PathBuf) {
+        let base = tempfile::tempdir().expect("temporary directory");
+        std::fs::set_permissions(base.path(), PermissionsExt::from_mode(0o700)).expect("chmod");
+        let path = base.path().join("phux.sock");
+        (base, path)
+    }
 
     fn mode(path: &Path) -> u32 {
         path.metadata().expect("exists").mode() & 0o777
@@ -113,8 +126,7 @@ mod tests {
 
     #[test]
     fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
-        let base = tempfile::tempdir().expect("temporary directory");
-        let path = base.path().join("phux.sock");
+        let (_base, path) = place();
         drop(UnixListener::bind(&path).expect("a socket that nobody listens on"));
         let bound = bind(&path).expect("stale");
         bind(&path).expect_err("locked");
@@ -128,8 +140,7 @@ mod tests {
 
     #[test]
     fn anything_but_a_socket_is_left_alone() {
-        let base = tempfile::tempdir().expect("temporary directory");
-        let path = base.path().join("phux.sock");
+        let (_base, path) = place();
         std::fs::write(&path, "precious").expect("write");
         bind(&path).expect_err("not a socket");
         assert_eq!(std::fs::read(&path).expect("still there"), b"precious");

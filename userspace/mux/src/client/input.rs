@@ -343,3 +343,198 @@ fn sgr_mouse(parameters: &[u8], last: u8) -> Option<Input> {
         y: cell(y),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DETACH: u8 = 0x1c;
+
+    fn parse(bytes: &[u8]) -> Vec<Input> {
+        let mut parser = Parser::new(DETACH);
+        let mut events = parser.feed(bytes);
+        events.extend(parser.flush());
+        events
+    }
+
+    fn key(key: u32, mods: u16) -> Input {
+        Input::named(key, mods)
+    }
+
+    fn char_key(c: char, mods: u16, text: Option<&str>) -> Input {
+        let text = text.map(str::to_owned);
+        Input::Key {
+            key: key::of_char(c),
+            mods,
+            text,
+            unshifted: Some(c.into()),
+        }
+    }
+
+    #[test]
+    fn keys_of_every_kind_are_recognised() {
+        let run = |text: &str| Input::Key {
+            key: key::UNIDENTIFIED,
+            mods: 0,
+            text: Some(text.into()),
+            unshifted: None,
+        };
+        let mouse = |action, button, mods| Input::Mouse {
+            action,
+            button,
+            mods,
+            x: 9,
+            y: 4,
+        };
+        let cases: &[(&str, Vec<Input>)] = &[
+            ("a", vec![char_key('a', 0, Some("a"))]),
+            ("A", vec![char_key('a', mods::SHIFT, Some("A"))]),
+            ("é日", vec![run("é日")]),
+            ("\x03", vec![char_key('c', mods::CTRL, None)]),
+            ("\0", vec![char_key(' ', mods::CTRL, None)]),
+            ("\x1f", vec![char_key('_', mods::CTRL, None)]),
+            ("ls\r", vec![run("ls"), key(key::ENTER, 0)]),
+            ("\x7f\t", vec![key(key::BACKSPACE, 0), key(key::TAB, 0)]),
+            ("\x1b", vec![key(key::ESCAPE, 0)]),
+            ("\x1b\x1b", vec![key(key::ESCAPE, 0), key(key::ESCAPE, 0)]),
+            ("\x1bx", vec![char_key('x', mods::ALT, Some("x"))]),
+            ("\x1bé", vec![char_key('é', mods::ALT, Some("é"))]),
+            ("\x1b\r", vec![key(key::ENTER, mods::ALT)]),
+            ("\x1b[A\x1bOB", vec![key(key::UP, 0), key(key::DOWN, 0)]),
+            ("\x1b[1;6C", vec![key(key::RIGHT, mods::CTRL | mods::SHIFT)]),
+            ("\x1b[3;3~", vec![key(key::DELETE, mods::ALT)]),
+            (
+                "\x1bOP\x1b[24~",
+                vec![key(key::F1, 0), key(key::F1 + 11, 0)],
+            ),
+            (
+                "\x1b[15~\x1b[17~",
+                vec![key(key::F1 + 4, 0), key(key::F1 + 5, 0)],
+            ),
+            ("\x1b[Z", vec![key(key::TAB, mods::SHIFT)]),
+            (
+                "\x1b[I\x1b[O",
+                vec![Input::Focus(true), Input::Focus(false)],
+            ),
+            (
+                "\x1b[<0;10;5M",
+                vec![mouse(action::MOUSE_PRESS, button::LEFT, 0)],
+            ),
+            (
+                "\x1b[<18;10;5m",
+                vec![mouse(action::MOUSE_RELEASE, button::RIGHT, mods::CTRL)],
+            ),
+            (
+                "\x1b[<35;10;5M",
+                vec![mouse(action::MOUSE_MOTION, button::NONE, 0)],
+            ),
+            (
+                "\x1b[<65;10;5M",
+                vec![mouse(action::MOUSE_PRESS, button::WHEEL_DOWN, 0)],
+            ),
+            (
+                "\x1b[200~a\x1b[Ab\x1b[201~c",
+                vec![
+                    Input::Paste(b"a\x1b[Ab".to_vec()),
+                    char_key('c', 0, Some("c")),
+                ],
+            ),
+            ("\x1c", vec![Input::Detach]),
+            (
+                "x\x1cy",
+                vec![
+                    char_key('x', 0, Some("x")),
+                    Input::Detach,
+                    char_key('y', 0, Some("y")),
+                ],
+            ),
+            // Answers to queries, and what nobody knows, are no keys.
+            ("\x1b[24;80R\x1b[?6c\x1b[999~", vec![]),
+        ];
+        for (bytes, events) in cases {
+            assert_eq!(parse(bytes.as_bytes()), *events, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_detach_key_in_a_paste_is_text() {
+        assert_eq!(parse(b"\x1b[200~\x1c\x1b[201~"), [Input::Paste(vec![0x1c])]);
+    }
+
+    #[test]
+    fn a_long_paste_comes_in_parts_and_whole() {
+        let text = "0123456789".repeat(70_000);
+        let mut parser = Parser::new(DETACH);
+        let mut got = Vec::new();
+        let bytes = format!("\x1b[200~{text}\x1b[201~");
+        for part in bytes.as_bytes().chunks(4096) {
+            for event in parser.feed(part) {
+                let Input::Paste(part) = event else {
+                    panic!("{event:?}")
+                };
+                assert!(part.len() <= PASTE_PART);
+                got.extend(part);
+            }
+        }
+        assert_eq!(got, text.as_bytes());
+        assert!(!parser.waits());
+    }
+
+    /// Events with runs of text joined: how much of it is one event depends on the reads.
+    fn joined(events: Vec<Input>) -> Vec<String> {
+        let mut out: Vec<String> = Vec::new();
+        let mut in_text = false;
+        for event in events {
+            match event {
+                Input::Key {
+                    mods: 0 | mods::SHIFT,
+                    text: Some(text),
+                    ..
+                } => {
+                    if !in_text {
+                        out.push(String::new());
+                    }
+                    in_text = true;
+                    if let Some(last) = out.last_mut() {
+                        last.push_str(&text);
+                    }
+                }
+                other => {
+                    in_text = false;
+                    out.push(format!("{other:?}"));
+                }
+            }
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn how_reads_are_split_does_not_matter(
+            parts in prop::collection::vec(prop_oneof![
+                Just("\x1b[A"), Just("\x1b[1;5C"), Just("abc"), Just("日é"), Just("\r"),
+                Just("\x1b[200~pa\x1b[Aste\x1b[201~"), Just("\x1b[<0;10;5M"), Just("\x03"),
+                Just("\x1bOP"), Just("\x1bx"),
+            ], 0..12),
+            step in 1..7usize,
+        ) {
+            let bytes = parts.concat();
+            let mut parser = Parser::new(DETACH);
+            let mut events = Vec::new();
+            for part in bytes.as_bytes().chunks(step) {
+                events.extend(parser.feed(part));
+            }
+            prop_assert!(!parser.waits());
+            prop_assert_eq!(joined(events), joined(parse(bytes.as_bytes())));
+        }
+
+        #[test]
+        fn nothing_typed_brings_it_down_or_stays(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut parser = Parser::new(DETACH);
+            parser.feed(&bytes);
+            parser.flush();
+            prop_assert!(!parser.waits());
+        }
+    }
+}

@@ -113,9 +113,7 @@ impl Painter {
             .map_or(0, |last| last + 1);
         out.extend_from_slice(format!("\x1b[{};{}H", row + 1, first + 1).as_bytes());
         let end = (last + 1).min(used.max(first));
-        for cell in new.get(first..end).unwrap_or_default() {
-            self.pen.put(out, cell);
-        }
+        self.pen.put_cells(out, new, first..end);
         if last >= end {
             self.pen.take(out, &blank);
             out.extend_from_slice(b"\x1b[K");

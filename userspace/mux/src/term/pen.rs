@@ -1,5 +1,7 @@
 //! Writes cells as VT bytes, with as few attribute changes as it takes.
 
+use std::ops::Range;
+
 use alacritty_terminal::term::cell::{Cell, Flags, Hyperlink};
 use alacritty_terminal::vte::ansi::Color;
 
@@ -91,21 +93,32 @@ impl Pen {
         *self = new;
     }
 
-    /// Writes one cell. The second half of a wide character is nothing: the first wrote it.
-    pub(crate) fn put(&mut self, out: &mut Vec<u8>, cell: &Cell) {
-        if cell
-            .flags
-            .intersects(Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER)
-        {
-            return;
-        }
-        self.take(out, cell);
-        // The library notes a tab in the cell where it began; it looks like a space.
-        let shown = if cell.c.is_control() { ' ' } else { cell.c };
-        let mut utf8 = [0; 4];
-        out.extend_from_slice(shown.encode_utf8(&mut utf8).as_bytes());
-        for combining in cell.zerowidth().unwrap_or_default() {
-            out.extend_from_slice(combining.encode_utf8(&mut utf8).as_bytes());
+    /// Writes the cells `range` of a row. The second half of a wide character is nothing: the
+    /// first wrote it. Where one half has lost the other, it shows as a space.
+    pub(crate) fn put_cells(&mut self, out: &mut Vec<u8>, row: &[Cell], range: Range<usize>) {
+        let has = |index: usize, flag| row.get(index).is_some_and(|c| c.flags.contains(flag));
+        for index in range {
+            let Some(cell) = row.get(index) else { return };
+            let whole = if cell.flags.contains(Flags::WIDE_CHAR) {
+                has(index + 1, Flags::WIDE_CHAR_SPACER)
+            } else if !cell.flags.contains(Flags::WIDE_CHAR_SPACER) {
+                // The library notes a tab in the cell where it began; it looks like a space.
+                !cell.c.is_control()
+            } else if index > 0 && has(index - 1, Flags::WIDE_CHAR) {
+                continue;
+            } else {
+                false
+            };
+            self.take(out, cell);
+            if !whole {
+                out.push(b' ');
+                continue;
+            }
+            let mut utf8 = [0; 4];
+            out.extend_from_slice(cell.c.encode_utf8(&mut utf8).as_bytes());
+            for combining in cell.zerowidth().unwrap_or_default() {
+                out.extend_from_slice(combining.encode_utf8(&mut utf8).as_bytes());
+            }
         }
     }
 }
