@@ -45,7 +45,7 @@ fn pass(thread: u64, i: u64) {
     }
     hop!(PTY_QUEUE_WAIT, 1_u64 << (i % 40), thread, i);
     hop!(PTY_BURST_CHUNKS, (i % 64) as u32);
-    if i % 2 == 0 {
+    if i.is_multiple_of(2) {
         hop!(VT_APPLY, i, thread, i);
     } else {
         hop!(VT_APPLY, i * 1000 + thread, thread, i);

@@ -71,14 +71,19 @@ impl Histogram {
             return;
         }
         self.sum.fetch_add(value, Relaxed);
-        if value < self.min.load(Relaxed) {
-            self.min.fetch_min(value, Relaxed);
-        }
-        if value > self.max.load(Relaxed) {
-            self.max.fetch_max(value, Relaxed);
+        if value < self.min.load(Relaxed) || value > self.max.load(Relaxed) {
+            self.widen(value);
         }
         // Last, so that on most machines a sample that is counted is also in sum, min and max.
         self.buckets.record(value);
+    }
+
+    /// Out of line, since it is rare and every hop has a copy of what is inlined.
+    #[cold]
+    #[inline(never)]
+    fn widen(&self, value: u64) {
+        self.min.fetch_min(value, Relaxed);
+        self.max.fetch_max(value, Relaxed);
     }
 
     /// The state at this moment.

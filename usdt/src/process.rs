@@ -12,7 +12,8 @@ pub struct ProcessStats {
     pub cpu_user_us: u64,
     /// Microseconds of CPU in the kernel.
     pub cpu_system_us: u64,
-    /// Largest resident set so far, in bytes.
+    /// Largest resident set so far, in bytes. Linux counts from before the program was executed: a
+    /// small program started by a large one has the large one's peak.
     pub max_rss_bytes: u64,
     /// Switches because a thread waited.
     pub voluntary_ctx_switches: u64,

@@ -2,6 +2,7 @@
 
 use crate::histogram::Histogram;
 use crate::hop::{Hop, Probe};
+#[cfg(not(feature = "disabled"))]
 use std::time::Instant;
 
 /// A clock reading, or nothing where recording is compiled out.
