@@ -4,6 +4,7 @@
 //! server sends, and paints the difference; the thread `phux-stdout` writes it.
 
 mod input;
+mod mirror;
 mod pacer;
 mod paint;
 mod report;
@@ -21,7 +22,7 @@ use phux_wire::{
 };
 
 use crate::perf;
-pub(crate) use session::End;
+pub(crate) use mirror::End;
 
 /// How long the server may take to answer ATTACH.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);

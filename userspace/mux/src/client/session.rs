@@ -7,25 +7,26 @@ use std::time::{Duration, Instant};
 
 use phux_perf::hop;
 use phux_wire::{
-    ClientMessage, Deframer, DetachReason, FocusEvent, KeyEvent, MouseEvent, PasteEvent,
-    ResourceId, ServerMessage, StreamKey, Viewport, action, key, mods,
+    ClientMessage, Deframer, FocusEvent, KeyEvent, MouseEvent, PasteEvent, ResourceId,
+    ServerMessage, Viewport, action, key, mods,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use super::input::{Input, Parser};
+use super::mirror::{End, Mirror, News};
 use super::pacer::Pacer;
 use super::paint::Painter;
 use super::report::RenderProf;
 use super::stdout::Stdout;
-use super::{HISTORY, tty};
+use super::tty;
 use crate::perf::client::{
     ECHO_RTT, FRAMES_PAINTED, FRAMES_RECEIVED, FRAMES_SKIPPED, LOOP_BURST_CAPPED,
-    LOOP_BURST_FRAMES, LOOP_FRAMES_WALL, LOOP_INPUT_WALL, PAINT_FULL, PAINT_SUBMIT, VT_APPLY,
+    LOOP_BURST_FRAMES, LOOP_FRAMES_WALL, LOOP_INPUT_WALL, PAINT_FULL, PAINT_SUBMIT,
 };
 use crate::perf::micros;
-use crate::term::{Notice, Screen, Scroll, Size, StdSyncHandler};
+use crate::term::{Scroll, Size};
 
 /// How long a lone Escape is waited on for the rest of a sequence.
 const ESCAPE_WAIT: Duration = Duration::from_millis(10);
@@ -40,41 +41,19 @@ const LAST_PAINT: Duration = Duration::from_secs(1);
 /// An answer that takes longer than this is none.
 const ECHO_CEILING: Duration = Duration::from_secs(2);
 
-/// How a session ended for this client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The person left.
-    Detached,
-    /// The child ended, with this status where known.
-    Exited(Option<i32>),
-    /// The server ended.
-    Shutdown,
-    /// The server is gone without a word.
-    Lost,
-    /// A signal asked the client to end, or its terminal is gone.
-    Terminated,
-}
-
 pub(super) struct Session {
     socket: UnixStream,
     deframer: Deframer,
-    screen: Screen<StdSyncHandler>,
+    mirror: Mirror,
     painter: Painter,
     stdout: Stdout,
     pacer: Pacer,
     parser: Parser,
     prof: RenderProf,
-    /// The stream that is shown; input goes to its pane.
-    stream: Option<StreamKey>,
-    /// A bootstrap that is not complete: what is there is not shown yet.
-    incoming: Option<StreamKey>,
-    /// Bell to be rung with the next paint.
-    bell: bool,
     /// The terminal did not keep up: no paints before it has caught up.
     stalled: bool,
     echo_since: Option<Instant>,
     escape_since: Option<Instant>,
-    exit: Option<i32>,
     detaching: Option<Instant>,
     /// Frames received and not yet in a paint.
     unpainted: u64,
@@ -99,19 +78,15 @@ impl Session {
         Ok(Self {
             socket,
             deframer,
-            screen: Screen::new(size, HISTORY.into()),
+            mirror: Mirror::new(size),
             painter: Painter::new(size),
             stdout: Stdout::start(idle_writer)?,
             pacer: Pacer::from_env(),
             parser: Parser::new(detach),
             prof: RenderProf::from_env(),
-            stream: None,
-            incoming: None,
-            bell: false,
             stalled: false,
             echo_since: None,
             escape_since: None,
-            exit: None,
             detaching: None,
             unpainted: 0,
             key_seq: 0,
@@ -142,14 +117,15 @@ impl Session {
                 continue;
             }
             if self
+                .mirror
                 .screen
                 .sync_deadline()
                 .is_some_and(|deadline| now >= deadline)
             {
-                self.screen.end_sync();
+                self.mirror.screen.end_sync();
                 self.pacer.dirty(now);
             }
-            if !self.stalled && self.incoming.is_none() && self.pacer.take(now) {
+            if !self.stalled && self.mirror.is_whole() && self.pacer.take(now) {
                 self.paint();
             }
             if self
@@ -167,7 +143,7 @@ impl Session {
 
     /// Waits for the next thing to happen, and handles it.
     fn wait(&mut self, now: Instant) -> anyhow::Result<Option<End>> {
-        let paint = if self.stalled || self.incoming.is_some() {
+        let paint = if self.stalled || !self.mirror.is_whole() {
             None
         } else {
             self.pacer.due()
@@ -175,7 +151,7 @@ impl Session {
         let next = [
             self.escape_since.map(|since| since + ESCAPE_WAIT),
             self.detaching.map(|since| since + DETACH_WAIT),
-            self.screen.sync_deadline(),
+            self.mirror.screen.sync_deadline(),
             self.prof.due(),
             paint,
         ];
@@ -188,7 +164,7 @@ impl Session {
         });
         let stdin = rustix::stdio::stdin();
         // What is typed before there is a pane waits in the terminal.
-        let typing = if self.stream.is_some() {
+        let typing = if self.mirror.pane().is_some() {
             PollFlags::IN
         } else {
             PollFlags::empty()
@@ -267,7 +243,7 @@ impl Session {
             self.detaching = Some(now);
             return Some(ClientMessage::Detach);
         }
-        let resource = self.stream.as_ref()?.resource.clone();
+        let resource = self.mirror.pane()?.clone();
         if let Input::Key { key, mods, .. } = event {
             let page = match key {
                 key::PAGE_UP if mods & (mods::SHIFT | mods::ALT) != 0 => Some(Scroll::PageUp),
@@ -275,12 +251,12 @@ impl Session {
                 _ => None,
             };
             if let Some(page) = page {
-                self.screen.scroll(page);
+                self.mirror.screen.scroll(page);
                 self.pacer.dirty(now);
                 return None;
             }
-            if self.screen.scrolled() > 0 {
-                self.screen.scroll(Scroll::Bottom);
+            if self.mirror.screen.scrolled() > 0 {
+                self.mirror.screen.scroll(Scroll::Bottom);
                 self.pacer.dirty(now);
             }
         }
@@ -376,7 +352,8 @@ impl Session {
             let message = ServerMessage::decode(frame)?;
             frames += 1;
             FRAMES_RECEIVED.increment();
-            end = self.on_message(message)?;
+            let news = self.mirror.apply(message);
+            end = self.on_news(news);
             if frames.is_multiple_of(BURST_FRAMES) {
                 LOOP_BURST_CAPPED.increment();
             }
@@ -394,10 +371,12 @@ impl Session {
         Ok(end)
     }
 
-    fn on_message(&mut self, message: ServerMessage) -> anyhow::Result<Option<End>> {
-        match message {
-            ServerMessage::Output(output) if self.stream.as_ref() == Some(&output.key) => {
-                let start = Instant::now();
+    fn on_news(&mut self, news: News) -> Option<End> {
+        match news {
+            News::Nothing => return None,
+            News::End(end) => return Some(end),
+            News::Output => {
+                self.unpainted += 1;
                 if let Some(since) = self
                     .echo_since
                     .take()
@@ -406,48 +385,18 @@ impl Session {
                     self.pacer.answered(since.elapsed());
                     hop!(ECHO_RTT, micros(since), self.pane_id(), self.key_seq);
                 }
-                let notices = self.screen.apply(&output.data);
-                self.bell |= notices.contains(&Notice::Bell);
-                hop!(VT_APPLY, micros(start), self.pane_id(), output.seq);
-                self.unpainted += 1;
-                self.pacer.dirty(Instant::now());
             }
-            ServerMessage::BootstrapBegin(begin) if begin.codec == 0 => {
-                let size = Size::clamped(begin.cols, begin.rows);
-                self.screen = Screen::new(size, HISTORY.into());
-                self.incoming = Some(begin.key);
-            }
-            ServerMessage::BootstrapChunk(chunk) if self.incoming.as_ref() == Some(&chunk.key) => {
-                // The bell and the answers in it are long past.
-                self.screen.apply(&chunk.data);
-            }
-            ServerMessage::BootstrapReady(key) if self.incoming.as_ref() == Some(&key) => {
-                self.incoming = None;
-                self.stream = Some(key);
-                self.pacer.dirty(Instant::now());
-            }
-            ServerMessage::Closed(closed) => self.exit = closed.exit,
-            ServerMessage::Detached { reason, .. } => {
-                return Ok(Some(match reason {
-                    DetachReason::Asked => End::Detached,
-                    DetachReason::SessionKilled => {
-                        // Its last words are to be seen by who looks at a slow terminal too.
-                        End::Exited(self.exit)
-                    }
-                    DetachReason::Shutdown => End::Shutdown,
-                    _ => End::Lost,
-                }));
-            }
-            _ => {}
+            News::Screen => {}
         }
-        Ok(None)
+        self.pacer.dirty(Instant::now());
+        None
     }
 
     fn paint(&mut self) {
         let start = Instant::now();
         let mut out = Vec::new();
-        self.painter.paint(&mut self.screen, &mut out);
-        if std::mem::take(&mut self.bell) {
+        self.painter.paint(&mut self.mirror.screen, &mut out);
+        if std::mem::take(&mut self.mirror.bell) {
             out.push(0x07);
         }
         FRAMES_SKIPPED.add(std::mem::take(&mut self.unpainted).saturating_sub(1));
@@ -466,7 +415,7 @@ impl Session {
 
     /// The pane's id for the probes; 0 before there is one.
     fn pane_id(&self) -> u32 {
-        match self.stream.as_ref().map(|stream| &stream.resource) {
+        match self.mirror.pane() {
             Some(ResourceId::Local(id) | ResourceId::Satellite(_, id)) => *id,
             None => 0,
         }

@@ -17,19 +17,15 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::input_lane::{Event, LaneItem};
-use super::pane::{Control, Pane};
+use super::input_lane::{self, Event};
+use super::pane::Control;
 use super::pump::{Gone, Pump, post};
 use super::state::{Server, Session};
 use super::{command, writer};
-use crate::perf::server::{
-    CMD_HANDLE, INPUT_CREDIT_TIMEOUTS, INPUT_CREDIT_WAIT, INPUT_CREDIT_WAITS, PROC_CLIENTS,
-};
-use crate::perf::{micros, warn_throttled};
+use crate::perf::micros;
+use crate::perf::server::{CMD_HANDLE, PROC_CLIENTS};
 use crate::term::Size;
 
-/// How long a client waits for a pane that does not take its input, before the event is dropped.
-const CREDIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a client that is sent away may take to read why.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -360,49 +356,7 @@ impl Client {
         if *event.resource() != ResourceId::Local(pane.id) {
             return;
         }
-        send_input(
-            &self.server,
-            pane,
-            event,
-            Arc::clone(&attachment.subscribed),
-        )
-        .await;
-    }
-}
-
-/// Hands an event to the lane, once the pane has room for it; drops it where that takes too long.
-pub(super) async fn send_input(
-    server: &Server,
-    pane: &Rc<Pane>,
-    event: Event,
-    subscribed: Arc<AtomicBool>,
-) {
-    let credits = Arc::clone(&pane.input.credits);
-    let credit = match Arc::clone(&credits).try_acquire_owned() {
-        Ok(credit) => credit,
-        Err(_) => {
-            INPUT_CREDIT_WAITS.increment();
-            let start = Instant::now();
-            let waited = tokio::time::timeout(CREDIT_TIMEOUT, credits.acquire_owned()).await;
-            hop!(INPUT_CREDIT_WAIT, micros(start), pane.id);
-            let Ok(Ok(credit)) = waited else {
-                INPUT_CREDIT_TIMEOUTS.increment();
-                warn_throttled!(
-                    "pane {}: input dropped, the program does not read it",
-                    pane.id
-                );
-                return;
-            };
-            credit
-        }
-    };
-    let item = LaneItem {
-        event,
-        pane: Arc::clone(&pane.input),
-        subscribed,
-        credit,
-    };
-    if server.lane.try_send(item).is_err() {
-        warn_throttled!("pane {}: input dropped, the lane is full", pane.id);
+        let subscribed = Arc::clone(&attachment.subscribed);
+        input_lane::send(&self.server.lane, pane.id, &pane.input, event, subscribed).await;
     }
 }

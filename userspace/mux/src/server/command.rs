@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use phux_perf::PerfReport;
 use phux_wire::{Command, CommandOutcome, DecodeError, ResourceId, ResultValue, error_code};
 
-use super::client::{Client, Stop, send_input};
-use super::input_lane::Event;
+use super::client::{Client, Stop};
+use super::input_lane::{self, Event};
 use super::pane::Control;
 use super::state::{Server, Session};
 use crate::perf::server::METRICS;
@@ -39,7 +39,9 @@ pub(super) async fn carry_out(client: &Client, command: Command) -> Result<Comma
         Command::RouteInput(event) => match find(server, &event.resource) {
             Some(session) => {
                 let subscribed = Arc::new(AtomicBool::new(true));
-                send_input(server, &session.pane, Event::Key(event), subscribed).await;
+                let pane = &session.pane;
+                let event = Event::Key(event);
+                input_lane::send(&server.lane, pane.id, &pane.input, event, subscribed).await;
                 CommandOutcome::Ok
             }
             None => not_found(&event.resource),

@@ -3,19 +3,24 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use phux_perf::hop;
 use phux_wire::{FocusEvent, KeyEvent, MouseEvent, PasteEvent, ResourceId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::keys::{encode_key, encode_mouse, encode_paste};
-use crate::perf;
+use crate::perf::server::{INPUT_CREDIT_TIMEOUTS, INPUT_CREDIT_WAIT, INPUT_CREDIT_WAITS};
+use crate::perf::{self, micros, warn_throttled};
 use crate::term::TermMode;
 
 /// Input events on their way to the lane, of all clients.
 const LANE_QUEUE: usize = 1024;
 /// Input events on their way to one pane: as many as its actor's queue takes.
 const PANE_CREDITS: usize = 64;
+/// How long a client waits for a pane that does not take its input, before the event is dropped.
+const CREDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the lane knows of a pane.
 #[derive(Debug)]
@@ -23,7 +28,7 @@ pub(super) struct PaneInput {
     /// The modes that the pane's program has set, published by the actor.
     modes: AtomicU32,
     /// One for each event that may be on its way to the actor.
-    pub(super) credits: Arc<Semaphore>,
+    credits: Arc<Semaphore>,
     queue: mpsc::Sender<Input>,
 }
 
@@ -93,10 +98,10 @@ impl Event {
 /// An event, the pane it goes to, and whether its client is still attached to that pane.
 #[derive(Debug)]
 pub(super) struct LaneItem {
-    pub(super) event: Event,
-    pub(super) pane: Arc<PaneInput>,
-    pub(super) subscribed: Arc<AtomicBool>,
-    pub(super) credit: OwnedSemaphorePermit,
+    event: Event,
+    pane: Arc<PaneInput>,
+    subscribed: Arc<AtomicBool>,
+    credit: OwnedSemaphorePermit,
 }
 
 /// Starts the lane's thread; it ends when all senders are dropped.
@@ -123,4 +128,39 @@ pub(super) fn start() -> std::io::Result<mpsc::Sender<LaneItem>> {
         .name("phux-input-lane".into())
         .spawn(run)?;
     Ok(sender)
+}
+
+/// Hands an event to the lane, once the pane has room for it; drops it where that takes too long.
+pub(super) async fn send(
+    lane: &mpsc::Sender<LaneItem>,
+    id: u32,
+    pane: &Arc<PaneInput>,
+    event: Event,
+    subscribed: Arc<AtomicBool>,
+) {
+    let credits = Arc::clone(&pane.credits);
+    let credit = match Arc::clone(&credits).try_acquire_owned() {
+        Ok(credit) => credit,
+        Err(_) => {
+            INPUT_CREDIT_WAITS.increment();
+            let start = Instant::now();
+            let waited = tokio::time::timeout(CREDIT_TIMEOUT, credits.acquire_owned()).await;
+            hop!(INPUT_CREDIT_WAIT, micros(start), id);
+            let Ok(Ok(credit)) = waited else {
+                INPUT_CREDIT_TIMEOUTS.increment();
+                warn_throttled!("pane {id}: input dropped, the program does not read it");
+                return;
+            };
+            credit
+        }
+    };
+    let item = LaneItem {
+        event,
+        pane: Arc::clone(pane),
+        subscribed,
+        credit,
+    };
+    if lane.try_send(item).is_err() {
+        warn_throttled!("pane {id}: input dropped, the lane is full");
+    }
 }
