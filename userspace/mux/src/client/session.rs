@@ -1,0 +1,438 @@
+//! The loop of an attached client.
+
+use std::io::{PipeReader, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use phux_perf::hop;
+use phux_wire::{
+    ClientMessage, Deframer, FocusEvent, KeyEvent, MouseEvent, PasteEvent, ResourceId,
+    ServerMessage, Viewport, action, key, mods,
+};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use super::input::{Input, Parser};
+use super::mirror::{End, Mirror, News};
+use super::pacer::Pacer;
+use super::paint::Painter;
+use super::report::RenderProf;
+use super::stdout::Stdout;
+use super::tty;
+use crate::perf::client::{
+    ECHO_RTT, FRAMES_PAINTED, FRAMES_RECEIVED, FRAMES_SKIPPED, LOOP_BURST_CAPPED,
+    LOOP_BURST_FRAMES, LOOP_FRAMES_WALL, LOOP_INPUT_WALL, PAINT_FULL, PAINT_SUBMIT,
+};
+use crate::perf::micros;
+use crate::term::{Scroll, Size};
+
+/// How long a lone Escape is waited on for the rest of a sequence.
+const ESCAPE_WAIT: Duration = Duration::from_millis(10);
+/// Most frames in one go, so that keys are not kept waiting.
+const BURST_FRAMES: u64 = 1024;
+/// Most bytes read from the socket in one go, for the same reason.
+const BURST_BYTES: usize = 256 * 1024;
+/// How long the server may take to say goodbye.
+const DETACH_WAIT: Duration = Duration::from_secs(1);
+/// How long the terminal may take to show the last paint.
+const LAST_PAINT: Duration = Duration::from_secs(1);
+/// An answer that takes longer than this is none.
+const ECHO_CEILING: Duration = Duration::from_secs(2);
+
+pub(super) struct Session {
+    socket: UnixStream,
+    deframer: Deframer,
+    mirror: Mirror,
+    painter: Painter,
+    stdout: Stdout,
+    pacer: Pacer,
+    parser: Parser,
+    prof: RenderProf,
+    /// The terminal did not keep up: no paints before it has caught up.
+    stalled: bool,
+    echo_since: Option<Instant>,
+    escape_since: Option<Instant>,
+    detaching: Option<Instant>,
+    /// Frames received and not yet in a paint.
+    unpainted: u64,
+    key_seq: u64,
+    frame_seq: u64,
+    paint_seq: u64,
+    resized: UnixStream,
+    terminated: UnixStream,
+    idle: PipeReader,
+}
+
+impl Session {
+    pub(super) fn new(
+        socket: UnixStream,
+        deframer: Deframer,
+        size: Size,
+        detach: u8,
+    ) -> anyhow::Result<Self> {
+        let (idle, idle_writer) = std::io::pipe()?;
+        let resized = signal_pipe(&[libc::SIGWINCH])?;
+        let terminated = signal_pipe(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT])?;
+        Ok(Self {
+            socket,
+            deframer,
+            mirror: Mirror::new(size),
+            painter: Painter::new(size),
+            stdout: Stdout::start(idle_writer)?,
+            pacer: Pacer::from_env(),
+            parser: Parser::new(detach),
+            prof: RenderProf::from_env(),
+            stalled: false,
+            echo_since: None,
+            escape_since: None,
+            detaching: None,
+            unpainted: 0,
+            key_seq: 0,
+            frame_seq: 0,
+            paint_seq: 0,
+            resized,
+            terminated,
+            idle,
+        })
+    }
+
+    /// Runs until the session ends for this client.
+    pub(super) fn run(mut self) -> anyhow::Result<End> {
+        // A resize before the signal was caught.
+        self.on_resize()?;
+        // What came with the answer to ATTACH.
+        let mut end = self.on_frames()?;
+        while end.is_none() {
+            let now = Instant::now();
+            self.prof.tick(now);
+            if self
+                .escape_since
+                .is_some_and(|since| now >= since + ESCAPE_WAIT)
+            {
+                self.escape_since = None;
+                let events = self.parser.flush();
+                end = self.on_input(events)?;
+                continue;
+            }
+            if self
+                .mirror
+                .screen
+                .sync_deadline()
+                .is_some_and(|deadline| now >= deadline)
+            {
+                self.mirror.screen.end_sync();
+                self.pacer.dirty(now);
+            }
+            if !self.stalled && self.mirror.is_whole() && self.pacer.take(now) {
+                self.paint();
+            }
+            if self
+                .detaching
+                .is_some_and(|since| now >= since + DETACH_WAIT)
+            {
+                end = Some(End::Detached);
+                break;
+            }
+            end = self.wait(now)?;
+        }
+        self.stdout.finish(LAST_PAINT);
+        Ok(end.unwrap_or(End::Lost))
+    }
+
+    /// Waits for the next thing to happen, and handles it.
+    fn wait(&mut self, now: Instant) -> anyhow::Result<Option<End>> {
+        let paint = if self.stalled || !self.mirror.is_whole() {
+            None
+        } else {
+            self.pacer.due()
+        };
+        let next = [
+            self.escape_since.map(|since| since + ESCAPE_WAIT),
+            self.detaching.map(|since| since + DETACH_WAIT),
+            self.mirror.screen.sync_deadline(),
+            self.prof.due(),
+            paint,
+        ];
+        let timeout = next.into_iter().flatten().min().map(|at| {
+            let left = at.saturating_duration_since(now);
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            }
+        });
+        let stdin = rustix::stdio::stdin();
+        // What is typed before there is a pane waits in the terminal.
+        let typing = if self.mirror.pane().is_some() {
+            PollFlags::IN
+        } else {
+            PollFlags::empty()
+        };
+        let mut fds = [
+            PollFd::new(&stdin, typing),
+            PollFd::new(&self.socket, PollFlags::IN),
+            PollFd::new(&self.resized, PollFlags::IN),
+            PollFd::new(&self.terminated, PollFlags::IN),
+            PollFd::new(&self.idle, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let [typed, frames, resized, terminated, idle] = fds.map(|fd| !fd.revents().is_empty());
+        if terminated {
+            return Ok(Some(End::Terminated));
+        }
+        if typed && let Some(end) = self.read_terminal()? {
+            return Ok(Some(end));
+        }
+        if resized {
+            drain(&self.resized);
+            self.on_resize()?;
+        }
+        if idle {
+            drain(&self.idle);
+            self.stalled = false;
+            self.painter.forget();
+            self.pacer.dirty(Instant::now());
+        }
+        if frames { self.read_socket() } else { Ok(None) }
+    }
+
+    fn read_terminal(&mut self) -> anyhow::Result<Option<End>> {
+        let mut buf = [0; 4096];
+        let len = match rustix::io::read(rustix::stdio::stdin(), &mut buf) {
+            Ok(0) | Err(Errno::IO) => return Ok(Some(End::Terminated)),
+            Ok(len) => len,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
+        let events = self.parser.feed(&buf[..len]);
+        let end = self.on_input(events)?;
+        self.escape_since = self.parser.waits().then(Instant::now);
+        Ok(end)
+    }
+
+    fn on_input(&mut self, events: Vec<Input>) -> anyhow::Result<Option<End>> {
+        let start = Instant::now();
+        let mut frames = Vec::new();
+        let mut keys = 0;
+        for event in events {
+            let Some(message) = self.message(event, start) else {
+                continue;
+            };
+            keys += u64::from(matches!(message, ClientMessage::Key(_)));
+            frames.extend_from_slice(&message.encode());
+        }
+        if !frames.is_empty() && self.socket.write_all(&frames).is_err() {
+            return Ok(Some(End::Lost));
+        }
+        if keys > 0 {
+            self.key_seq += keys;
+            self.pacer.typed(start);
+            self.echo_since.get_or_insert(start);
+            hop!(LOOP_INPUT_WALL, micros(start), self.pane_id(), self.key_seq);
+        }
+        Ok(None)
+    }
+
+    /// The frame that an event becomes; `None` where it is for this client alone.
+    fn message(&mut self, event: Input, now: Instant) -> Option<ClientMessage> {
+        if let Input::Detach = event {
+            self.detaching = Some(now);
+            return Some(ClientMessage::Detach);
+        }
+        let resource = self.mirror.pane()?.clone();
+        if let Input::Key { key, mods, .. } = event {
+            let page = match key {
+                key::PAGE_UP if mods & (mods::SHIFT | mods::ALT) != 0 => Some(Scroll::PageUp),
+                key::PAGE_DOWN if mods & (mods::SHIFT | mods::ALT) != 0 => Some(Scroll::PageDown),
+                _ => None,
+            };
+            if let Some(page) = page {
+                self.mirror.screen.scroll(page);
+                self.pacer.dirty(now);
+                return None;
+            }
+            if self.mirror.screen.scrolled() > 0 {
+                self.mirror.screen.scroll(Scroll::Bottom);
+                self.pacer.dirty(now);
+            }
+        }
+        Some(match event {
+            Input::Detach => return None,
+            Input::Key {
+                key,
+                mods,
+                text,
+                unshifted,
+            } => ClientMessage::Key(KeyEvent {
+                resource,
+                action: action::KEY_PRESS,
+                key,
+                mods,
+                consumed: mods & mods::SHIFT,
+                composing: false,
+                text,
+                unshifted,
+            }),
+            Input::Paste(data) => ClientMessage::Paste(PasteEvent {
+                resource,
+                trust: 0,
+                data: data.into(),
+            }),
+            Input::Mouse {
+                action,
+                button,
+                mods,
+                x,
+                y,
+            } => ClientMessage::Mouse(MouseEvent {
+                resource,
+                action,
+                button,
+                mods,
+                x: x.into(),
+                y: y.into(),
+            }),
+            Input::Focus(focused) => ClientMessage::Focus(FocusEvent { resource, focused }),
+        })
+    }
+
+    fn on_resize(&mut self) -> anyhow::Result<()> {
+        let size = tty::size();
+        if size != self.painter.size() {
+            self.painter = Painter::new(size);
+            self.pacer.dirty(Instant::now());
+            let viewport = Viewport::cells(size.cols, size.rows);
+            self.socket
+                .write_all(&ClientMessage::ViewportResize(viewport).encode())?;
+        }
+        Ok(())
+    }
+
+    fn read_socket(&mut self) -> anyhow::Result<Option<End>> {
+        let mut buf = [0; 64 * 1024];
+        let mut total = 0;
+        loop {
+            match rustix::net::recv(&self.socket, &mut buf, RecvFlags::DONTWAIT) {
+                Ok((0, _)) | Err(Errno::CONNRESET) => {
+                    // What came before the end still counts.
+                    let end = self.on_frames()?;
+                    return Ok(end.or(Some(End::Lost)));
+                }
+                Ok((len, _)) => {
+                    self.deframer.feed(&buf[..len]);
+                    total += len;
+                    if len < buf.len() {
+                        break;
+                    }
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            if total >= BURST_BYTES {
+                LOOP_BURST_CAPPED.increment();
+                break;
+            }
+        }
+        self.on_frames()
+    }
+
+    /// Handles all frames that are there.
+    fn on_frames(&mut self) -> anyhow::Result<Option<End>> {
+        let start = Instant::now();
+        let mut frames = 0u64;
+        let mut end = None;
+        while end.is_none()
+            && let Some(frame) = self.deframer.next_frame()?
+        {
+            let message = ServerMessage::decode(frame)?;
+            frames += 1;
+            FRAMES_RECEIVED.increment();
+            let news = self.mirror.apply(message);
+            end = self.on_news(news);
+            if frames.is_multiple_of(BURST_FRAMES) {
+                LOOP_BURST_CAPPED.increment();
+            }
+        }
+        if frames > 0 {
+            self.frame_seq += frames;
+            hop!(LOOP_BURST_FRAMES, frames, self.pane_id(), self.frame_seq);
+            hop!(
+                LOOP_FRAMES_WALL,
+                micros(start),
+                self.pane_id(),
+                self.frame_seq
+            );
+        }
+        Ok(end)
+    }
+
+    fn on_news(&mut self, news: News) -> Option<End> {
+        match news {
+            News::Nothing => return None,
+            News::End(end) => return Some(end),
+            News::Output => {
+                self.unpainted += 1;
+                if let Some(since) = self
+                    .echo_since
+                    .take()
+                    .filter(|t| t.elapsed() < ECHO_CEILING)
+                {
+                    self.pacer.answered(since.elapsed());
+                    hop!(ECHO_RTT, micros(since), self.pane_id(), self.key_seq);
+                }
+            }
+            News::Screen => {}
+        }
+        self.pacer.dirty(Instant::now());
+        None
+    }
+
+    fn paint(&mut self) {
+        let start = Instant::now();
+        let mut out = Vec::new();
+        self.painter.paint(&mut self.mirror.screen, &mut out);
+        if std::mem::take(&mut self.mirror.bell) {
+            out.push(0x07);
+        }
+        FRAMES_SKIPPED.add(std::mem::take(&mut self.unpainted).saturating_sub(1));
+        if out.is_empty() {
+            return;
+        }
+        self.paint_seq += 1;
+        let submit = Instant::now();
+        if !self.stdout.submit(&out, self.paint_seq) {
+            self.stalled = true;
+        }
+        hop!(PAINT_SUBMIT, micros(submit), self.pane_id(), self.paint_seq);
+        hop!(PAINT_FULL, micros(start), self.pane_id(), self.paint_seq);
+        FRAMES_PAINTED.increment();
+    }
+
+    /// The pane's id for the probes; 0 before there is one.
+    fn pane_id(&self) -> u32 {
+        match self.mirror.pane() {
+            Some(ResourceId::Local(id) | ResourceId::Satellite(_, id)) => *id,
+            None => 0,
+        }
+    }
+}
+
+/// A socket that becomes readable when one of the signals arrives.
+fn signal_pipe(signals: &[i32]) -> std::io::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    for &signal in signals {
+        signal_hook::low_level::pipe::register(signal, OwnedFd::from(write.try_clone()?))?;
+    }
+    read.set_nonblocking(true)?;
+    Ok(read)
+}
+
+/// Takes what is there and does not matter: that it came is all.
+fn drain(fd: impl AsFd) {
+    let _ = rustix::io::read(fd, &mut [0; 256]);
+}
