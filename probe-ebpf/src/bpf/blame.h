@@ -8,8 +8,11 @@
 
 #include "filter.h"
 
-/* Slices remembered per CPU; a longer wait has its oldest part under unknown_ns. A power of two. */
-#define SLICES 256
+/*
+ * Slices remembered per CPU; a longer wait has its oldest part under unknown_ns. A power of
+ * two. At 25,000 switches/s, a busy CPU's rate, they reach back 40 ms.
+ */
+#define SLICES 1024
 
 struct slice {
 	__u64 start;

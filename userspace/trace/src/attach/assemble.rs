@@ -9,14 +9,15 @@ use super::hops::Hops;
 use super::processes::{Processes, relation};
 use crate::report::model::Cause;
 use crate::report::model::{
-    Backend, Cost, Culprit, CulpritKind, Dist, End, Flush, HopRow, Io, Loss, PtyRow, Report,
-    SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
+    Backend, Cost, Culprit, CulpritKind, Dist, End, Flush, HopRow, InProcess, Io, Loss, PtyRow,
+    Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
 };
 use crate::report::verdict::verdict;
 use crate::stats::{
     self, Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
 };
 use crate::target::proc::policy_name;
+use crate::target::role::client_unit;
 
 /// Culprits and wakers told by name in one row; the rest is summed.
 const NAMED: usize = 10;
@@ -31,6 +32,7 @@ pub(super) struct Material<'a> {
     pub(super) holders: &'a [Holder],
     pub(super) hops: &'a Hops,
     pub(super) backends: &'a [Backend],
+    pub(super) in_process: Vec<InProcess>,
     pub(super) cost: Cost,
     pub(super) notes: Vec<String>,
 }
@@ -55,7 +57,8 @@ pub(super) fn report(m: Material<'_>) -> Report {
         cost: m.cost,
         threads: threads(m.state, m.processes),
         ptys: ptys(m.state, m.holders),
-        hops: hop_rows(m.state, m.hops),
+        hops: hop_rows(m.state, m.hops, &m.in_process),
+        in_process: m.in_process,
         notes: m.notes,
     };
     report.verdict = verdict(&report);
@@ -225,7 +228,14 @@ fn flush(stat: &FlushStat) -> Flush {
     }
 }
 
-fn hop_rows(state: &KernelState, hops: &Hops) -> Vec<HopRow> {
+fn hop_rows(state: &KernelState, hops: &Hops, inside: &[InProcess]) -> Vec<HopRow> {
+    // A probe carries no unit: the process tells it, if it can be asked.
+    let unit = |pid, metric: &str| {
+        let process = inside.iter().find(|p| p.pid == pid);
+        let row = process.and_then(|p| p.rows.iter().find(|r| r.metric == metric));
+        row.map(|r| r.unit.clone())
+            .or_else(|| client_unit(metric).map(String::from))
+    };
     // A metric recorded in several places of the program can have several attached files (a server and a library).
     let mut rows: BTreeMap<(u32, &str), (u32, Snapshot)> = BTreeMap::new();
     for ((pid, id), values) in &state.hops {
@@ -238,8 +248,8 @@ fn hop_rows(state: &KernelState, hops: &Hops) -> Vec<HopRow> {
         .map(|((pid, probe), (sites, values))| HopRow {
             pid,
             probe: probe.to_owned(),
+            unit: unit(pid, &probe.replace("__", ".")),
             metric: probe.replace("__", "."),
-            unit: None,
             sites,
             value: Dist::from(&values),
         })

@@ -10,30 +10,49 @@ use crate::report::model::{Cost, ProgramCost};
 
 /// Keeps the account. The kernel counts run times only while this lives.
 pub(super) struct Meter {
-    _stats: Option<OwnedFd>,
+    stats: Option<OwnedFd>,
+    start: Reading,
+    last: Reading,
+}
+
+/// The counters at one moment.
+#[derive(Clone)]
+struct Reading {
     daemon_ns: u64,
+    /// Runs and ns, by program.
     programs: BTreeMap<String, (u64, u64)>,
+}
+
+impl Reading {
+    fn now(probes: &Probes) -> Reading {
+        Reading {
+            daemon_ns: daemon_cpu_ns(),
+            programs: run_times(probes),
+        }
+    }
 }
 
 impl Meter {
     /// Begins to count.
     pub(super) fn start(probes: &Probes) -> Meter {
         let stats = enable_stats(Stats::RunTime).ok();
+        let start = Reading::now(probes);
         Meter {
-            _stats: stats,
-            daemon_ns: daemon_cpu_ns(),
-            programs: run_times(probes),
+            stats,
+            last: start.clone(),
+            start,
         }
     }
 
-    /// What it cost since the last reading, or since the start.
-    pub(super) fn read(&mut self, probes: &Probes) -> Cost {
-        let now = run_times(probes);
-        let daemon_ns = daemon_cpu_ns();
+    /// What it has cost since the last reading, or in the `whole` run.
+    pub(super) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
+        let now = Reading::now(probes);
+        let since = if whole { &self.start } else { &self.last };
         let mut programs: Vec<ProgramCost> = now
+            .programs
             .iter()
             .map(|(name, (runs, ns))| {
-                let (r, n) = self.programs.get(name).copied().unwrap_or_default();
+                let (r, n) = since.programs.get(name).copied().unwrap_or_default();
                 ProgramCost {
                     name: name.clone(),
                     runs: runs.saturating_sub(r),
@@ -44,16 +63,15 @@ impl Meter {
             .collect();
         programs.sort_by_key(|p| std::cmp::Reverse(p.ns));
         let cost = Cost {
-            daemon_cpu_ns: daemon_ns.saturating_sub(self.daemon_ns),
+            daemon_cpu_ns: now.daemon_ns.saturating_sub(since.daemon_ns),
             daemon_rss_bytes: rss_bytes(),
             bpf_ns: self
-                ._stats
+                .stats
                 .is_some()
                 .then(|| programs.iter().map(|p| p.ns).sum()),
             programs,
         };
-        self.programs = now;
-        self.daemon_ns = daemon_ns;
+        self.last = now;
         cost
     }
 }

@@ -19,6 +19,13 @@ pub(super) struct Hop {
     pub(super) sites: u32,
 }
 
+impl Hop {
+    /// `pty__read__size` → `pty.read.size`: the naming rule of phux-perf.
+    pub(super) fn metric(&self) -> String {
+        self.probe.replace("__", ".")
+    }
+}
+
 /// All attached probes; an id is a place in `hops`.
 #[derive(Debug, Default)]
 pub(super) struct Hops {

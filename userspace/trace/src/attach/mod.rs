@@ -9,6 +9,7 @@ mod backends;
 mod cost;
 mod events;
 mod hops;
+mod inside;
 mod processes;
 mod session;
 pub mod wrapped;

@@ -168,6 +168,17 @@ impl Processes {
         thread_role(owner, comm, leader).map(String::from)
     }
 
+    /// Pids of the phux servers of the target.
+    pub(super) fn phux_servers(&self) -> Vec<u32> {
+        let server = Some((Multiplexer::Phux, Part::Server));
+        let of_target = |e: &Entry| e.relation == Relation::Target && e.owner == server;
+        self.by_pid
+            .iter()
+            .filter(|(_, e)| of_target(e))
+            .map(|(pid, _)| *pid)
+            .collect()
+    }
+
     /// Pids of the target.
     pub(super) fn targets(&self) -> Vec<u32> {
         let targets = self

@@ -13,12 +13,13 @@ use super::assemble::{self, Material};
 use super::backends::Features;
 use super::cost::Meter;
 use super::hops::Hops;
+use super::inside::{self, Inside, Patience};
 use super::processes::Processes;
 use super::wrapped::Wrapped;
 use super::{Output, events, exit_code};
 use crate::cli::AttachArgs;
 use crate::probes::{Options, Probes};
-use crate::report::model::{Backend, Relation, Report, Window};
+use crate::report::model::{Backend, InProcess, Relation, Report, Window};
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
@@ -217,6 +218,8 @@ struct Session {
     holders: BTreeMap<(PtyId, Side, u32), Holder>,
     backends: Vec<Backend>,
     notes: Vec<String>,
+    /// Servers that keep histograms of their own, or why one does not.
+    inside: Vec<(u32, Result<Inside, String>)>,
     asked: String,
     start: Start,
     /// Where the interval under way began.
@@ -273,6 +276,12 @@ impl Session {
             }
         }
         let seeded = probes.seed()?;
+        let servers = processes.phux_servers();
+        let patience = Patience::new();
+        let inside = servers
+            .into_iter()
+            .map(|pid| (pid, Inside::begin(pid, patience, || live.hops())))
+            .collect();
         let meter = Meter::start(&probes);
         let mut session = Session {
             meter,
@@ -283,6 +292,7 @@ impl Session {
             holders: BTreeMap::new(),
             backends: features.backends(),
             notes: target.notes.clone(),
+            inside,
             asked: target.asked.clone(),
             start: Start::now(),
             last: None,
@@ -353,7 +363,7 @@ impl Session {
             .last
             .as_ref()
             .map_or(self.start.monotonic_ns, |l| l.at_ns);
-        let report = self.report(&since, began, false);
+        let report = self.report(&since, began, false, Vec::new());
         self.last = Some(state);
         Ok(report)
     }
@@ -361,14 +371,26 @@ impl Session {
     /// Detaches, reads everything out, and reports the whole run.
     fn finish(mut self, output: Output) -> Result<Report> {
         let holders = self.probes.holders().map(|bytes| live::holders(&bytes));
+        let patience = Patience::new();
+        let in_process = self.inside.iter().map(|(pid, inside)| match inside {
+            Ok(inside) => inside.end(patience, || self.live.hops(), &self.hops),
+            Err(why) => inside::missing(*pid, why.clone()),
+        });
+        let in_process = in_process.collect();
         self.probes.detach();
         // Without the last look the first one still tells who held what.
         self.hold(holders.unwrap_or_default());
         let state = self.state(output)?;
-        Ok(self.report(&state, self.start.monotonic_ns, true))
+        Ok(self.report(&state, self.start.monotonic_ns, true, in_process))
     }
 
-    fn report(&mut self, state: &KernelState, began_ns: u64, last: bool) -> Report {
+    fn report(
+        &mut self,
+        state: &KernelState,
+        began_ns: u64,
+        last: bool,
+        in_process: Vec<InProcess>,
+    ) -> Report {
         let holders: Vec<Holder> = self.holders.values().cloned().collect();
         let mut notes = self.notes.clone();
         notes.extend(self.hops.notes.iter().cloned());
@@ -394,7 +416,8 @@ impl Session {
             holders: &holders,
             hops: &self.hops,
             backends: &self.backends,
-            cost: self.meter.read(&self.probes),
+            in_process,
+            cost: self.meter.read(&self.probes, last),
             notes,
         })
     }

@@ -9,7 +9,7 @@ use super::model::{EventRow, Report};
 use super::schema::{Line, Run};
 use crate::escape::is_harmless;
 
-/// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `loss` as many as there are,
+/// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `in_process`, `loss` as many as there are,
 /// `cost`, and `verdict` last. With `--interval` the reports follow each other, each from `run` to
 /// `verdict`.
 ///
@@ -41,6 +41,7 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
         threads,
         ptys,
         hops,
+        in_process,
         losses,
         ..
     } = report;
@@ -48,6 +49,7 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
         .chain(threads.iter().map(Line::Thread))
         .chain(ptys.iter().map(Line::Pty))
         .chain(hops.iter().map(Line::Hop))
+        .chain(in_process.iter().map(Line::InProcess))
         .chain(losses.iter().map(Line::Loss))
         .chain([Line::Cost(&report.cost), Line::Verdict(&report.verdict)])
 }

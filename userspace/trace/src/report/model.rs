@@ -35,6 +35,8 @@ pub struct Report {
     pub ptys: Vec<PtyRow>,
     /// One row per USDT probe of provider `phux` and process.
     pub hops: Vec<HopRow>,
+    /// One entry per process of the target that keeps histograms of its own.
+    pub in_process: Vec<InProcess>,
     /// What a reader must know besides: a target that died, a hostile binary, a namespace.
     pub notes: Vec<String>,
 }
@@ -379,6 +381,34 @@ pub struct HopRow {
     pub sites: u32,
     /// Values (arg0).
     pub value: Dist,
+}
+
+/// A process's own histograms over the window (GET_PERF), beside those that its probes filled in the kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InProcess {
+    /// Process.
+    pub pid: u32,
+    /// What it calls itself (`server`).
+    pub role: String,
+    /// Its histograms, in its own order.
+    pub rows: Vec<InProcessRow>,
+    /// Why there are none.
+    pub missing: Option<String>,
+}
+
+/// One metric, seen from both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InProcessRow {
+    /// Metric name.
+    pub metric: String,
+    /// `micros`, `bytes`, `count`, or what the process calls it.
+    pub unit: String,
+    /// As the process has it.
+    pub inside: Dist,
+    /// As the kernel has it, from the probe of that name; `None` where there is no such probe.
+    pub outside: Option<Dist>,
+    /// Samples, over all buckets, that only one of the two has.
+    pub differing: Option<u64>,
 }
 
 /// One line of `--events`.

@@ -203,6 +203,7 @@ pub(super) fn empty() -> Report {
         cost: Cost::default(),
         threads: vec![],
         ptys: vec![],
+        in_process: Vec::new(),
         hops: vec![],
         notes: vec![],
     }

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::model::{
-    Backend, Cost, EventRow, HopRow, Loss, PtyRow, Report, Target, ThreadRow, Verdict, Window,
+    Backend, Cost, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target, ThreadRow, Verdict,
+    Window,
 };
 
 /// One line of `phux-trace attach --json`. A report is a `run` line, the lines of its rows, and a
@@ -23,6 +24,8 @@ pub(super) enum Line<'a> {
     Pty(&'a PtyRow),
     /// A USDT probe of the target.
     Hop(&'a HopRow),
+    /// A process's own histograms beside the outside ones.
+    InProcess(&'a InProcess),
     /// Losses of one class.
     Loss(&'a Loss),
     /// What the looking cost.

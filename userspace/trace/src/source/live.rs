@@ -5,6 +5,7 @@ use std::io;
 use std::task::Poll;
 
 use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
+use phux_perf::Snapshot;
 use probe_ebpf::events;
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
@@ -98,6 +99,14 @@ impl Live {
         events
     }
 
+    /// The values of each hop so far, by process and hop id.
+    pub fn hops(&self) -> BTreeMap<(u32, u32), Snapshot> {
+        let entries = entries(self.hops.iter());
+        entries
+            .map(|(key, value)| ((key.tgid, key.hop), hist(&value)))
+            .collect()
+    }
+
     /// What the kernel has summed up so far, of the threads that live. Ended ones come through [`Live::drain`].
     pub fn state(&self, probes: &Probes) -> Result<KernelState, SourceError> {
         let mut state = KernelState {
@@ -130,9 +139,7 @@ impl Live {
                 .flush
                 .insert((PtyId::from(key.pty), side), FlushStat::from(&value));
         }
-        for (key, value) in entries(self.hops.iter()) {
-            state.hops.insert((key.tgid, key.hop), hist(&value));
-        }
+        state.hops = self.hops();
         for class in 0..events::LOSS_MAX {
             let by_cpu = self.losses.get(&class, 0)?;
             state.losses.insert(class, by_cpu.iter().sum());

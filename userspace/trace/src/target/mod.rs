@@ -5,6 +5,7 @@
 //! vanished is left out, it is never an error of the whole.
 
 pub mod binary;
+pub mod listening;
 pub mod multiplexer;
 pub mod notes;
 pub mod operand;

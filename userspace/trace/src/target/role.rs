@@ -26,6 +26,38 @@ const ZELLIJ: [(&str, &str); 9] = [
     ("background_jobs", "background jobs"),
 ];
 
+/// Units of the histograms that a phux client has and no server tells (a client answers no GET_PERF).
+const CLIENT_UNITS: [(&str, &str); 20] = [
+    ("echo.rtt", "micros"),
+    ("vt_apply", "micros"),
+    ("paint.full", "micros"),
+    ("paint.chrome", "micros"),
+    ("paint.pane", "micros"),
+    ("paint.prepare", "micros"),
+    ("paint.rows", "micros"),
+    ("paint.submit", "micros"),
+    ("loop.input_wall", "micros"),
+    ("loop.frames_wall", "micros"),
+    ("loop.burst_frames", "count"),
+    ("frames.received", "count"),
+    ("stdout.backlog", "bytes"),
+    ("stdout.bytes", "bytes"),
+    ("stdout.queue_wait", "micros"),
+    ("stdout.write", "micros"),
+    ("stdout.flush", "micros"),
+    ("stdout.written", "bytes"),
+    ("pacer.hold", "micros"),
+    ("pacer.late", "micros"),
+];
+
+/// Unit of a metric of a phux client, `None` where it is not one.
+pub fn client_unit(metric: &str) -> Option<&'static str> {
+    CLIENT_UNITS
+        .iter()
+        .find(|(name, _)| *name == metric)
+        .map(|(_, unit)| *unit)
+}
+
 /// Role of a thread, `None` where nothing is known.
 ///
 /// `owner` is the multiplexer and the part of it that the process is. `leader`: the thread is the

@@ -80,11 +80,7 @@ fn row(page: &mut Page<'_>, hop: &HopRow) {
         page.line(Tone::Plain, &format!("{start} never fired"));
         return;
     }
-    let unit = |v: u64| match hop.unit.as_deref() {
-        Some("micros") => duration(v.saturating_mul(1000)),
-        Some("bytes") => bytes(v),
-        _ => count(v),
-    };
+    let unit = |v| in_unit(v, hop.unit.as_deref());
     let d = &hop.value;
     let columns = [d.sum, d.p50, d.p90, d.p99, d.max]
         .map(|v| right(&unit(v), 8))
@@ -93,4 +89,13 @@ fn row(page: &mut Page<'_>, hop: &HopRow) {
         Tone::Plain,
         &format!("{start} {}{columns}", right(&count(d.count), 6)),
     );
+}
+
+/// A value in the unit of its metric; a bare number where that is not known.
+pub(super) fn in_unit(value: u64, unit: Option<&str>) -> String {
+    match unit {
+        Some("micros") => duration(value.saturating_mul(1000)),
+        Some("bytes") => bytes(value),
+        _ => count(value),
+    }
 }

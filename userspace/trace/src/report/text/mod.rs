@@ -2,6 +2,7 @@
 
 mod head;
 mod hops;
+mod inside;
 mod interval;
 mod page;
 mod ptys;
@@ -45,6 +46,7 @@ pub fn render(report: &Report, style: &Style) -> String {
     threads::threads(&mut page, report);
     ptys::ptys(&mut page, report);
     hops::hops(&mut page, report);
+    inside::inside(&mut page, report);
     page.finish()
 }
 
