@@ -74,8 +74,10 @@ fn threads(options: &Options) -> io::Result<Vec<u32>> {
                     nap(sleeps);
                     let tid = my_tid();
                     let _ = tell.send(tid);
-                    while stay {
-                        thread::park();
+                    if stay {
+                        loop {
+                            thread::park();
+                        }
                     }
                     tid
                 })
