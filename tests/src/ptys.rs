@@ -29,9 +29,20 @@ impl Pty {
     pub fn open() -> io::Result<Pty> {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
+        Pty::of(master, Path::new("/dev/pts"))
+    }
+
+    /// Opens a new pair of the devpts instance that is mounted at `devpts`.
+    pub fn open_in(devpts: &Path) -> io::Result<Pty> {
+        Pty::of(open_slave(&devpts.join("ptmx"))?, devpts)
+    }
+
+    fn of(master: OwnedFd, devpts: &Path) -> io::Result<Pty> {
         unlockpt(&master)?;
         let name: CString = ptsname(&master, Vec::new())?;
-        let path = PathBuf::from(OsStr::from_bytes(name.as_bytes()));
+        let name = Path::new(OsStr::from_bytes(name.as_bytes()));
+        // The kernel gives the number; the name is what it would be in /dev/pts.
+        let path = devpts.join(name.file_name().unwrap_or_default());
         let slave = open_slave(&path)?;
         let mut modes = tcgetattr(&slave)?;
         modes.make_raw();

@@ -158,6 +158,8 @@ pub struct Thread {
     pub wakers: Vec<Waker>,
     /// It ended.
     pub exited: bool,
+    /// How long the wait under way has lasted.
+    pub waiting_ns: Option<u64>,
     /// How many ended threads this row sums up.
     pub threads: u64,
 }
@@ -479,6 +481,9 @@ fn typed<T: DeserializeOwned>(line: Value) -> T {
 impl Thread {
     fn absorb(&mut self, later: Thread) {
         self.comm = later.comm;
+        if self.tid == 0 {
+            self.threads += later.threads;
+        }
         self.on_cpu_ns += later.on_cpu_ns;
         self.blocked_ns += later.blocked_ns;
         self.voluntary += later.voluntary;

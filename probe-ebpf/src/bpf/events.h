@@ -103,7 +103,13 @@ struct thread_stats {
 	__u32 relation; /* enum relation */
 	__u32 phase;    /* enum phase */
 	__u32 exit_code; /* as in wait(2); of the process, valid in an exit record of its last thread */
-	__u64 start_time; /* of the thread: with tid, an identity that is never reused */
+	/*
+	 * An identity that is never reused. Both are of when the thread was first seen: one
+	 * that execs takes over the tid and the start time of its process's leader.
+	 */
+	__u64 start_time;
+	__u32 first_tid;
+	__u32 unused;
 	__u64 traced_since;
 	__u64 phase_since; /* when the phase began; for PHASE_WAITING the wake or the preemption */
 	__u64 on_cpu_ns;  /* ended slices only */

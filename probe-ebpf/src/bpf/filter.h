@@ -16,7 +16,7 @@
 /* Set by the loader before load. */
 const volatile __u32 ns_level = 0;       /* depth of phux-trace's pid namespace; 0: the initial one */
 const volatile __u64 ns_addr = 0;        /* address of that namespace, when ns_level > 0 */
-const volatile __u32 self_tgid = 0;      /* phux-trace itself is never a peer */
+const volatile __u32 self_tgid = 0;      /* phux-trace itself, as its namespace sees it, is never a peer */
 const volatile bool stream_events = false;
 const volatile __u32 ring_shift = 0;     /* CPUs per ring, as a power of two */
 const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much waits in a ring */
@@ -124,7 +124,6 @@ static __always_inline void describe(struct thread *t, struct task_struct *p)
 {
 	t->s.tid = visible_pid(p);
 	t->s.tgid = visible_tgid(p);
-	t->s.start_time = p->start_time;
 	sched_class_of(&t->s.sched, p);
 	bpf_probe_read_kernel_str(t->s.comm, sizeof(t->s.comm), p->comm);
 }
@@ -141,6 +140,8 @@ static __always_inline struct thread *trace_thread(struct task_struct *p, __u32 
 	if (!t->s.traced_since) {
 		t->s.relation = relation;
 		describe(t, p);
+		t->s.first_tid = t->s.tid;
+		t->s.start_time = p->start_time;
 		t->s.traced_since = bpf_ktime_get_ns();
 	}
 	return t;

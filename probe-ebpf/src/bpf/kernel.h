@@ -75,7 +75,17 @@ struct files_struct {
 
 struct bpf_local_storage;
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+typedef struct {
+	long counter;
+} atomic_long_t;
+
 struct signal_struct {
+	atomic_t live; /* threads that have not ended */
+	unsigned int flags;
 	int group_exit_code;
 };
 
@@ -102,6 +112,7 @@ struct task_struct {
 };
 
 struct work_struct {
+	atomic_long_t data;
 	void (*func)(struct work_struct *work);
 };
 
@@ -188,5 +199,7 @@ struct pt_regs {
 #define TASK_RUNNING 0
 #define TASK_WAKING 0x00000200
 #define NICE_0_STATIC_PRIO 120
+#define SIGNAL_GROUP_EXIT 0x00000004
+#define WORK_STRUCT_PENDING 1
 
 #endif

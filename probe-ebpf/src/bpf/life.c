@@ -30,7 +30,7 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_process_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
 {
 	struct thread *t = thread_of(p);
-	__u32 tgid;
+	__u32 tgid, *named;
 
 	if (!t)
 		return 0;
@@ -38,10 +38,19 @@ int BPF_PROG(sched_process_exec, struct task_struct *p, int old_pid, struct linu
 	describe(t, p);
 	tgid = t->s.tgid;
 	/* Forked by the target and now another program: no longer the target. Named ones stay. */
-	if (t->s.relation == REL_TARGET && !bpf_map_lookup_elem(&processes, &tgid))
+	named = bpf_map_lookup_elem(&processes, &tgid);
+	if (t->s.relation == REL_TARGET && !(named && *named == REL_TARGET))
 		t->s.relation = REL_CHILD;
 	tell_task(EV_EXEC, p, old_pid, t->s.relation);
 	return 0;
+}
+
+/* How the process of this thread, its last one, ended: as wait(2) has it. */
+static __always_inline __u32 status_of_process(struct task_struct *p)
+{
+	if (p->signal->flags & SIGNAL_GROUP_EXIT)
+		return p->signal->group_exit_code;
+	return p->group_leader->exit_code;
 }
 
 /* The figures of a thread that ends go out whole: its storage ends with it. */
@@ -49,6 +58,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, struct task_struct *p)
 {
 	struct thread *t = thread_of(p);
+	bool last = p->signal->live.counter == 0;
 	struct ev_exit *ev;
 	__u64 now;
 	void *ring;
@@ -61,6 +71,9 @@ int BPF_PROG(sched_process_exit, struct task_struct *p)
 	t->s.phase = PHASE_UNKNOWN;
 	t->exited = 1;
 	describe(t, p);
+	/* Its pid can come again, for a process that nobody named. */
+	if (last)
+		bpf_map_delete_elem(&processes, &t->s.tgid);
 	ring = this_ring();
 	ev = ring ? bpf_ringbuf_reserve(ring, sizeof(*ev), 0) : NULL;
 	if (!ev) {
@@ -68,10 +81,10 @@ int BPF_PROG(sched_process_exit, struct task_struct *p)
 		return 0;
 	}
 	header(&ev->h, EV_EXIT, now);
-	ev->group_dead = p->tgid == p->pid; /* the leader: good enough for who asks how the process ended */
+	ev->group_dead = last;
 	ev->unused = 0;
 	bpf_probe_read_kernel(&ev->stats, sizeof(ev->stats), &t->s);
-	ev->stats.exit_code = p->exit_code;
+	ev->stats.exit_code = status_of_process(p);
 	bpf_ringbuf_submit(ev, wake_flags(ring));
 	return 0;
 }

@@ -53,8 +53,8 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 	if (t->s.phase != PHASE_BLOCKED && (t->s.phase != PHASE_UNKNOWN || p->on_cpu))
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (t->s.phase == PHASE_BLOCKED)
-		t->s.blocked_ns += elapsed(t->s.phase_since, now);
+	/* One that was not seen yet has slept since it is traced. */
+	t->s.blocked_ns += elapsed(t->s.phase == PHASE_BLOCKED ? t->s.phase_since : t->s.traced_since, now);
 	wait_begins(t, now);
 	t->reader_of = 0;
 	me = bpf_get_current_task_btf();

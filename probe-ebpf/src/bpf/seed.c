@@ -47,7 +47,7 @@ int seed_holders(struct bpf_iter__task_file *ctx)
 	if (!port)
 		return 0;
 	holder.tgid = visible_tgid(task);
-	if (!holder.tgid || task->tgid == self_tgid)
+	if (!holder.tgid || holder.tgid == self_tgid)
 		return 0;
 	relation = bpf_map_lookup_elem(&processes, &holder.tgid);
 	if (!relation)
@@ -76,10 +76,15 @@ int seed_threads(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+/* What of a thread's figures is small. */
+#define HEAD_SIZE __builtin_offsetof(struct thread_stats, wait)
+
 SEC("iter/task")
 int dump_threads(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
+	__u64 buffer[HEAD_SIZE / sizeof(__u64)];
+	struct thread_stats *head = (void *)buffer;
 	struct thread *t;
 
 	if (!task)
@@ -87,12 +92,20 @@ int dump_threads(struct bpf_iter__task *ctx)
 	t = thread_of(task);
 	if (!t || t->exited)
 		return 0;
-	/* Names and classes change; a thread that nothing happened to is told by where it stands. */
+	/* Names and classes change. */
 	describe(t, task);
-	if (t->s.phase == PHASE_UNKNOWN && (task->on_cpu || task->__state == TASK_RUNNING)) {
-		t->s.phase = task->on_cpu ? PHASE_RUNNING : PHASE_WAITING;
-		t->s.phase_since = t->segment = t->s.traced_since;
+	/*
+	 * A thread that nothing happened to is told by where it stands. In a copy: in
+	 * the state itself it would overwrite what another CPU sees happen just now.
+	 */
+	__builtin_memcpy(buffer, &t->s, HEAD_SIZE);
+	if (head->phase == PHASE_UNKNOWN) {
+		head->phase = task->on_cpu                  ? PHASE_RUNNING :
+			      task->__state == TASK_RUNNING ? PHASE_WAITING :
+							      PHASE_BLOCKED;
+		head->phase_since = head->traced_since;
 	}
-	bpf_seq_write(ctx->meta->seq, &t->s, sizeof(t->s));
+	bpf_seq_write(ctx->meta->seq, head, HEAD_SIZE);
+	bpf_seq_write(ctx->meta->seq, (void *)&t->s + HEAD_SIZE, sizeof(t->s) - HEAD_SIZE);
 	return 0;
 }

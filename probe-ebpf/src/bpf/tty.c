@@ -77,7 +77,7 @@ static __always_inline int tty_call_begins(struct kiocb *iocb, __u32 op)
 
 	if (!tty || !port_of(tty, makes_ptys_ours(t), &addr))
 		return 0;
-	if (!t && me->tgid != self_tgid) /* somebody opened one of our PTYs after we began */
+	if (!t && visible_tgid(me) != self_tgid) /* somebody opened one of our PTYs after we began */
 		t = trace_thread(me, REL_PEER);
 	if (t)
 		io_begins(t, addr, op);
@@ -156,11 +156,11 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
 	if (me->thread_info.status & TS_COMPAT)
 		return 0;
 #endif
-	fd = PT_REGS_PARM1_CORE_SYSCALL(regs);
-	table = BPF_CORE_READ(me, files, fdt);
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
+	fd = PT_REGS_PARM1_SYSCALL(regs);
+	table = me->files->fdt;
+	if (fd >= table->max_fds)
 		return 0;
-	fds = BPF_CORE_READ(table, fd);
+	fds = table->fd;
 	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
 	tty = file ? tty_of_file(file) : NULL;
 	if (tty && port_of(tty, makes_ptys_ours(t), &addr))
@@ -192,6 +192,7 @@ int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_
 {
 	struct task_struct *me;
 	struct flush_stats *f;
+	struct queued *queued;
 	struct port *port;
 	__u64 addr;
 
@@ -202,12 +203,38 @@ int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_
 	if (!port)
 		return 0;
 	me = bpf_get_current_task_btf();
-	port->queued = bpf_ktime_get_ns();
-	port->queued_by = visible_tgid(me);
+	queued = port->queued.at ? &port->again : &port->queued;
+	queued->by = visible_tgid(me);
+	queued->at = bpf_ktime_get_ns();
 	f = flush_stats_of(port);
 	if (f)
 		wakers_add(&f->queued_by, me->group_leader->comm);
 	return 0;
+}
+
+/*
+ * When this run was queued. The kernel allows the work to be queued again a moment
+ * before the run's start is told, so there can be two times: then the older is this
+ * run's. If it is not queued again the newer is, and an older one was cancelled.
+ */
+static __always_inline struct queued take_queued(struct port *port, struct work_struct *work)
+{
+	struct queued older = port->queued, newer = port->again, other;
+
+	/* Taken in one step each: at this very moment another CPU can tell of the second time. */
+	older.at = __sync_lock_test_and_set(&port->queued.at, 0);
+	newer.at = __sync_lock_test_and_set(&port->again.at, 0);
+	if (!older.at || (newer.at && newer.at < older.at)) {
+		other = older;
+		older = newer;
+		newer = other;
+	}
+	if (!newer.at)
+		return older;
+	if (!(work->data.counter & WORK_STRUCT_PENDING))
+		return newer;
+	port->queued = newer;
+	return older;
 }
 
 SEC("tp_btf/workqueue_execute_start")
@@ -233,16 +260,13 @@ int BPF_PROG(flush_starts, struct work_struct *work)
 	now = bpf_ktime_get_ns();
 	w->port = addr;
 	w->started = now;
-	w->queued = port->queued;
-	w->queued_by = port->queued_by;
-	/* While it runs it can be queued again, for a wait of its own. */
-	port->queued = 0;
-	f = w->queued ? flush_stats_of(port) : NULL;
+	w->queued = take_queued(port, work);
+	f = w->queued.at ? flush_stats_of(port) : NULL;
 	if (!f)
 		return 0;
-	hist_add_shared(&f->wait, elapsed(w->queued, now));
+	hist_add_shared(&f->wait, elapsed(w->queued.at, now));
 	/* The kworker runs now, on this CPU: what ran here since the work was queued ran instead of it. */
-	blame_wait(&f->blame, 0, slices_of(bpf_get_smp_processor_id()), w->queued, now, true);
+	blame_wait(&f->blame, 0, slices_of(bpf_get_smp_processor_id()), w->queued.at, now, true);
 	return 0;
 }
 
@@ -267,8 +291,8 @@ int BPF_PROG(flush_ends, struct work_struct *work)
 	hist_add_shared(&f->run, elapsed(w->started, now));
 	if (stream_events) {
 		struct ev_flush ev = {
-			.pty = port->pty, .side = port->side, .queued_by = w->queued_by,
-			.queued = w->queued, .started = w->started,
+			.pty = port->pty, .side = port->side, .queued_by = w->queued.by,
+			.queued = w->queued.at, .started = w->started,
 		};
 
 		header(&ev.h, EV_FLUSH, now);

@@ -13,12 +13,19 @@
 #define UNIX98_PTY_SLAVE_MAJOR 136
 #define MAX_PTYS 16384
 
+/* Flush work in its queue. */
+struct queued {
+	__u64 at; /* 0: it is not queued */
+	__u32 by; /* pid */
+	__u32 unused;
+};
+
 /* A side of a traced PTY, by the address of its tty_port. */
 struct port {
 	struct pty_id pty;
 	__u32 side;
-	__u32 queued_by;
-	__u64 queued; /* when its flush work was queued; 0: it is not */
+	__u32 unused;
+	struct queued queued, again; /* again: a second time, before the first run was seen to start */
 };
 
 struct {
@@ -48,10 +55,8 @@ struct {
 /* What a kworker flushes at the moment. It can be preempted there, so this is kept by task, not by CPU. */
 struct flushing {
 	__u64 port;
-	__u64 queued;
+	struct queued queued;
 	__u64 started;
-	__u32 queued_by;
-	__u32 unused;
 };
 
 struct {
@@ -164,8 +169,8 @@ static __always_inline struct tty_struct *tty_of_file(struct file *file)
 	__u32 major = rdev >> 20, minor = rdev & 0xfffff;
 	struct tty_file_private *private;
 
-	/* 5:2 is /dev/ptmx; slaves have 136 to 143. */
-	if (!(major == 5 && minor == 2) && (major < 136 || major > 143))
+	/* 5:2 is /dev/ptmx, 5:0 /dev/tty, behind which any tty can be; slaves have 136 to 143. */
+	if (!(major == 5 && (minor == 2 || minor == 0)) && (major < 136 || major > 143))
 		return NULL;
 	private = BPF_CORE_READ(file, private_data);
 	return private ? BPF_CORE_READ(private, tty) : NULL;

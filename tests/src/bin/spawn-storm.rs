@@ -2,7 +2,7 @@
 
 use std::io;
 use std::process::Command;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
 use clap::Parser;
@@ -26,6 +26,9 @@ struct Options {
     /// How often each thread or fork without exec blocks, 1 ms at a time.
     #[arg(long, default_value_t = 2)]
     sleeps: u32,
+    /// The threads stay, asleep, until the program ends.
+    #[arg(long)]
+    stay: bool,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -58,26 +61,43 @@ fn main() -> io::Result<()> {
 
 fn threads(options: &Options) -> io::Result<Vec<u32>> {
     let all_there = Arc::new(Barrier::new(options.threads));
-    let sleeps = options.sleeps;
+    let (sleeps, stay) = (options.sleeps, options.stay);
+    let (tell, told) = mpsc::channel();
     let handles = (0..options.threads)
         .map(|nth| {
-            let all_there = all_there.clone();
+            let (all_there, tell) = (all_there.clone(), tell.clone());
             thread::Builder::new()
                 .name(format!("burst-{nth}"))
+                .stack_size(64 << 10)
                 .spawn(move || {
                     all_there.wait();
                     nap(sleeps);
-                    rustix::thread::gettid()
-                        .as_raw_nonzero()
-                        .get()
-                        .unsigned_abs()
+                    let tid = my_tid();
+                    let _ = tell.send(tid);
+                    if stay {
+                        loop {
+                            thread::park();
+                        }
+                    }
+                    tid
                 })
         })
         .collect::<io::Result<Vec<_>>>()?;
+    drop(tell);
+    if stay {
+        return Ok(told.iter().take(options.threads).collect());
+    }
     handles
         .into_iter()
         .map(|h| h.join().map_err(|_| io::Error::other("a thread panicked")))
         .collect()
+}
+
+fn my_tid() -> u32 {
+    rustix::thread::gettid()
+        .as_raw_nonzero()
+        .get()
+        .unsigned_abs()
 }
 
 fn nap(times: u32) {

@@ -306,6 +306,13 @@ fn losses(state: &KernelState) -> Vec<Loss> {
             })
         })
         .collect();
+    if state.missed != 0 {
+        rows.push(Loss {
+            class: "missed".into(),
+            count: state.missed,
+            meaning: "times a program could not run; some of them concern the target".into(),
+        });
+    }
     if state.undecodable != 0 {
         rows.push(Loss {
             class: "undecodable".into(),

@@ -11,19 +11,41 @@ use crate::source::Event;
 use crate::source::decode::At;
 use crate::stats::{PtyId, Side};
 
-/// Writes the streamed ones among these events.
-pub(super) fn write(
-    events: &[Event],
-    hops: &Hops,
-    clock_offset_ns: i128,
-    out: &mut impl Write,
-) -> Result<()> {
-    for event in events {
-        if let Some(row) = row(event, hops, clock_offset_ns) {
-            write_event(&row, out).context("writing an event")?;
-        }
+/// Far longer than a program takes from reading the clock to putting its event into the ring.
+const SETTLED_NS: u64 = 1_000_000;
+
+/// Events on their way out. The rings are emptied one after the other, so the youngest events of
+/// one can be younger than what another one has yet to give: they are held until the next time.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    held: Vec<Event>,
+}
+
+impl Stream {
+    /// Takes one event.
+    pub(super) fn push(&mut self, event: Event) {
+        self.held.push(event);
     }
-    Ok(())
+
+    /// Writes, in the order of time, what had happened well before `drained_ns`, when the rings
+    /// began to be emptied; everything when that is `None`.
+    pub(super) fn write(
+        &mut self,
+        drained_ns: Option<u64>,
+        hops: &Hops,
+        clock_offset_ns: i128,
+        out: &mut impl Write,
+    ) -> Result<()> {
+        self.held.sort_by_key(Event::ts);
+        let settled = drained_ns.map_or(u64::MAX, |at| at.saturating_sub(SETTLED_NS));
+        let ready = self.held.partition_point(|e| e.ts() <= settled);
+        for event in self.held.drain(..ready) {
+            if let Some(row) = row(&event, hops, clock_offset_ns) {
+                write_event(&row, out).context("writing an event")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
@@ -74,5 +96,47 @@ fn on(pty: PtyId, side: Side, row: EventRow) -> EventRow {
         index: Some(pty.index),
         master: Some(side == Side::Master),
         ..row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::decode::Hop;
+
+    #[test]
+    fn the_youngest_wait_for_what_another_ring_may_still_hold() {
+        let at = |ms: u64| {
+            Event::Hop(Hop {
+                at: At {
+                    ts: ms * 1_000_000,
+                    pid: 1,
+                    tid: 1,
+                    cpu: 0,
+                },
+                hop: 0,
+                nargs: 0,
+                args: [0; 3],
+            })
+        };
+        let times = |out: &[u8]| -> Vec<u64> {
+            let lines = String::from_utf8_lossy(out).into_owned();
+            let value = |l: &str| serde_json::from_str::<serde_json::Value>(l).ok();
+            lines
+                .lines()
+                .filter_map(|l| Some(value(l)?["unix_ns"].as_u64()? / 1_000_000))
+                .collect()
+        };
+        let (hops, mut stream, mut out) = (Hops::default(), Stream::default(), Vec::new());
+        [at(5), at(9), at(3)]
+            .into_iter()
+            .for_each(|e| stream.push(e));
+        stream
+            .write(Some(9_000_000), &hops, 0, &mut out)
+            .expect("memory");
+        assert_eq!(times(&out), [3, 5]);
+        [at(7), at(20)].into_iter().for_each(|e| stream.push(e));
+        stream.write(None, &hops, 0, &mut out).expect("memory");
+        assert_eq!(times(&out), [3, 5, 7, 9, 20]);
     }
 }

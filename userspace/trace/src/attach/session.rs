@@ -224,7 +224,7 @@ struct Session {
     start: Start,
     /// Where the interval under way began.
     last: Option<KernelState>,
-    stream: bool,
+    stream: events::Stream,
 }
 
 /// The two clocks at the moment when the window began.
@@ -296,7 +296,7 @@ impl Session {
             asked: target.asked.clone(),
             start: Start::now(),
             last: None,
-            stream: args.events,
+            stream: events::Stream::default(),
             probes,
         };
         session.hold(live::holders(&seeded));
@@ -316,15 +316,11 @@ impl Session {
 
     /// Empties the rings and follows what happened.
     fn pull(&mut self, output: Output) -> Result<()> {
-        let events = self.live.drain();
-        if self.stream && output.json {
-            let offset = i128::from(self.start.unix_ns) - i128::from(self.start.monotonic_ns);
-            events::write(&events, &self.hops, offset, &mut io::stdout().lock())?;
-        }
-        for event in events {
+        let drained_ns = monotonic_ns();
+        for event in self.live.drain() {
             match event {
-                Event::Exit { thread, leader } => {
-                    if leader {
+                Event::Exit { thread, last } => {
+                    if last {
                         self.processes.exited(thread.pid, thread.exit_code);
                     }
                     self.ended.add(*thread);
@@ -336,10 +332,20 @@ impl Session {
                         self.hops.follow(task.at.pid, &mut self.probes);
                     }
                 }
-                Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {}
+                Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {
+                    if output.json {
+                        self.stream.push(event);
+                    }
+                }
             }
         }
-        Ok(())
+        self.write_events(Some(drained_ns))
+    }
+
+    fn write_events(&mut self, drained_ns: Option<u64>) -> Result<()> {
+        let offset = i128::from(self.start.unix_ns) - i128::from(self.start.monotonic_ns);
+        let out = &mut io::stdout().lock();
+        self.stream.write(drained_ns, &self.hops, offset, out)
     }
 
     /// Everything up to now. The living are read out before the ended: who ends in between is in both, not in neither.
@@ -381,6 +387,7 @@ impl Session {
         // Without the last look the first one still tells who held what.
         self.hold(holders.unwrap_or_default());
         let state = self.state(output)?;
+        self.write_events(None)?;
         Ok(self.report(&state, self.start.monotonic_ns, true, in_process))
     }
 

@@ -285,6 +285,15 @@ impl Probes {
             .collect()
     }
 
+    /// How often one of the own programs could not run, because it ran on that CPU already.
+    pub fn missed(&self) -> u64 {
+        let own: Vec<u32> = self.program_ids();
+        ProgInfoIter::default()
+            .filter(|p| own.contains(&p.id))
+            .map(|p| p.recursion_misses)
+            .sum()
+    }
+
     fn program_ids(&self) -> Vec<u32> {
         use libbpf_rs::skel::Skel;
         self.skel

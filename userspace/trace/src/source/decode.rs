@@ -12,8 +12,8 @@ pub enum Event {
     Exit {
         /// The thread.
         thread: Box<ThreadStat>,
-        /// It was its process's leader; then the status is the process's, as wait(2) has it.
-        leader: bool,
+        /// It was the last of its process; then the status is the process's, as wait(2) has it.
+        last: bool,
     },
     /// A process became another program.
     Exec(Task),
@@ -121,7 +121,7 @@ impl Event {
                 thread.ended_at = e.h.ts;
                 Some(Event::Exit {
                     thread: Box::new(thread),
-                    leader: e.group_dead != 0,
+                    last: e.group_dead != 0,
                 })
             }
             events::EV_EXEC | events::EV_FORK => {

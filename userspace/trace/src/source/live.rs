@@ -145,6 +145,7 @@ impl Live {
             state.losses.insert(class, by_cpu.iter().sum());
         }
         state.undecodable = self.undecodable;
+        state.missed = probes.missed();
         Ok(state)
     }
 }

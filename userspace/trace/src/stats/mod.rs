@@ -22,8 +22,16 @@ pub fn hist(h: &events::hist) -> Snapshot {
         .filter(|(_, n)| **n != 0)
         .map(|(i, n)| (i, u64::from(*n)))
         .collect();
+    // A histogram that is written to meanwhile is read as far as its buckets have got. Those
+    // wrap at 32 bits; the count does not.
+    let in_buckets = buckets.iter().map(|(_, n)| n).sum();
+    let count = if h.count <= u64::from(u32::MAX) {
+        in_buckets
+    } else {
+        h.count
+    };
     let min = if h.count == 0 { 0 } else { !h.inv_min };
-    Snapshot::from_parts(h.count, h.sum, min, h.max, &buckets)
+    Snapshot::from_parts(count, h.sum, min, h.max, &buckets)
 }
 
 /// A name as the kernel keeps it: up to 16 bytes of anything, ended by a zero.

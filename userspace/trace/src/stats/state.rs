@@ -34,6 +34,8 @@ pub struct KernelState {
     pub losses: BTreeMap<u32, u64>,
     /// Records that could not be decoded.
     pub undecodable: u64,
+    /// Times that a program could not run, because it ran on that CPU already.
+    pub missed: u64,
 }
 
 impl KernelState {
@@ -81,6 +83,7 @@ impl KernelState {
             hops: diff(&self.hops, &earlier.hops, Snapshot::delta),
             losses: diff(&self.losses, &earlier.losses, |n, e| n.saturating_sub(*e)),
             undecodable: self.undecodable.saturating_sub(earlier.undecodable),
+            missed: self.missed.saturating_sub(earlier.missed),
         }
     }
 }
@@ -153,6 +156,7 @@ mod tests {
     fn thread(i: u64, relation: u32) -> ThreadStat {
         let mut t = ThreadStat {
             tid: i as u32 + 1,
+            first_tid: i as u32 + 1,
             start_time: i,
             pid: (i % 9000) as u32 + 1,
             relation,
@@ -188,6 +192,7 @@ mod tests {
         let mut then = KernelState::default();
         let mut t = ThreadStat {
             tid: 1,
+            first_tid: 1,
             start_time: 1,
             voluntary: 2,
             ..ThreadStat::default()

@@ -5,7 +5,7 @@ use probe_ebpf::events;
 
 use super::{Blame, Wakers, comm, hist};
 
-/// Identity of a thread that is never reused: tid and start time.
+/// Identity of a thread that is never reused: tid and start time, both of when it was first seen.
 pub type ThreadKey = (u32, u64);
 
 /// What a thread is doing.
@@ -54,7 +54,9 @@ pub struct ThreadStat {
     pub pid: u32,
     /// Name.
     pub comm: String,
-    /// CLOCK_MONOTONIC of its start.
+    /// Its tid when it was first seen; an exec can change it.
+    pub first_tid: u32,
+    /// CLOCK_MONOTONIC of its start; an exec does not change it here.
     pub start_time: u64,
     /// `events::REL_*`.
     pub relation: u32,
@@ -95,6 +97,7 @@ impl From<&events::thread_stats> for ThreadStat {
             threads: 0,
             pid: t.tgid,
             comm: comm(&t.comm),
+            first_tid: t.first_tid,
             start_time: t.start_time,
             relation: t.relation,
             sched: SchedClass::from(&t.sched),
@@ -123,7 +126,7 @@ impl From<&events::thread_stats> for ThreadStat {
 impl ThreadStat {
     /// Its identity.
     pub fn key(&self) -> ThreadKey {
-        (self.tid, self.start_time)
+        (self.first_tid, self.start_time)
     }
 
     /// Closes what is under way at `now`, so that figures of a window are whole.

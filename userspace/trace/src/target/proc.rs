@@ -191,7 +191,8 @@ impl ProcDir {
                 nspid
             },
             kernel_thread: stat.flags & PF_KTHREAD != 0,
-            zombie: matches!(stat.state, b'Z' | b'X'),
+            // A leader that has ended before its process's other threads is a zombie alone.
+            zombie: matches!(stat.state, b'Z' | b'X') && stat.threads <= 1,
         })
     }
 
