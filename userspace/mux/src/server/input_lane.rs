@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use phux_perf::hop;
@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::keys::{encode_key, encode_mouse, encode_paste};
 use crate::perf::server::{INPUT_CREDIT_TIMEOUTS, INPUT_CREDIT_WAIT, INPUT_CREDIT_WAITS};
-use crate::perf::{self, micros, warn_throttled};
+use crate::perf::{self, Stopwatch, warn_throttled};
 use crate::term::TermMode;
 
 /// Input events on their way to the lane, of all clients.
@@ -168,9 +168,9 @@ async fn credit(id: u32, pane: &PaneInput) -> Option<OwnedSemaphorePermit> {
         return None;
     }
     INPUT_CREDIT_WAITS.increment();
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let waited = tokio::time::timeout(CREDIT_TIMEOUT, credits.acquire_owned()).await;
-    hop!(INPUT_CREDIT_WAIT, micros(start), id);
+    hop!(INPUT_CREDIT_WAIT, start.micros(), id);
     let credit = waited.ok().and_then(Result::ok);
     pane.stuck.store(credit.is_none(), Ordering::Relaxed);
     credit
