@@ -118,6 +118,9 @@ def telemetry(command):
 
 def measure(options):
     terminal = Terminal(options.command, options.cols, options.rows)
+    if options.own_nice:
+        # This clock only: the program under test has been started already.
+        os.nice(options.own_nice)
     started = time.monotonic()
     samples, timeouts = [], 0
     result = {"label": options.label, "ok": False}
@@ -180,6 +183,7 @@ def main():
     parser.add_argument("--settle-timeout", type=float, default=2.5, metavar="SECS")
     parser.add_argument("--interfere-at", type=int, default=0, metavar="N", help="start it before key N")
     parser.add_argument("--interfere", metavar="CMD", help="shell command that gets in the way")
+    parser.add_argument("--own-nice", type=int, default=0, metavar="N", help="for this process alone")
     parser.add_argument("--telemetry-command", metavar="CMD", help="prints JSON; run before and after")
     parser.add_argument("command", nargs="+", metavar="CMD")
     options = parser.parse_args()

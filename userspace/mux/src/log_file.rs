@@ -3,11 +3,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+
+/// How long a client's log is kept after its last line.
+const KEEP_LOGS: Duration = Duration::from_secs(7 * 24 * 3600);
 
 enum Sink {
     Stderr,
@@ -73,6 +76,7 @@ pub(crate) fn to_file(name: &str) -> anyhow::Result<()> {
         .mode(0o700)
         .create(&dir)
         .with_context(|| format!("cannot make {}", dir.display()))?;
+    prune(&dir);
     let path = dir.join(name);
     let file = OpenOptions::new()
         .create(true)
@@ -82,6 +86,25 @@ pub(crate) fn to_file(name: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot open {}", path.display()))?;
     install(Sink::File(Mutex::new(file)));
     Ok(())
+}
+
+/// Removes the logs of clients that have not written for a while: there is one for each.
+fn prune(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let of_client = name
+            .to_str()
+            .is_some_and(|name| name.starts_with("client-"));
+        let age = entry.metadata().and_then(|meta| meta.modified());
+        let age = age
+            .ok()
+            .and_then(|at| at.elapsed().ok())
+            .unwrap_or_default();
+        if of_client && age > KEEP_LOGS {
+            // Another client may have done so at the same moment.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// `$XDG_STATE_HOME/phux[-profile]`, or the same in `~/.local/state`.

@@ -167,6 +167,47 @@ fn differs(name: &str, inside: &Terminal, outside: &Terminal) -> bool {
 }
 
 #[test]
+fn htop_looks_the_same_where_it_stands_still() {
+    if !installed("htop") {
+        return;
+    }
+    let world = World::with_server(&[]);
+    let rc = "fields=0 48 17 18 38 39 40 2 46 47 49 1\nhide_kernel_threads=1\ncolor_scheme=0\n";
+    std::fs::write(world.dir.path().join("htoprc"), rc).expect("write");
+    let script = "HTOPRC=$HOME/htoprc exec htop -d 100";
+    let mut outside = world.command(&[]);
+    outside = {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).env_clear();
+        shell.envs(
+            outside
+                .get_envs()
+                .filter_map(|(k, v)| v.map(|v| (k.to_owned(), v.to_owned()))),
+        );
+        shell.env("COLORTERM", "truecolor");
+        shell
+    };
+    let outside = Terminal::start(outside, 80, 24);
+    let inside = world.client(&["new", "-s", "htop", "--", "sh", "-c", script]);
+    for terminal in [&outside, &inside] {
+        terminal.wait_for("F10Quit");
+        terminal.wait_for("PID USER");
+    }
+    let fixed = |terminal: &Terminal| {
+        let (rows, _) = terminal.cells();
+        let shown = terminal.screen();
+        let of = |part: &str| shown.iter().position(|row| row.contains(part));
+        (
+            of("PID USER").map(|n| rows[n].clone()),
+            of("F10Quit").map(|n| rows[n].clone()),
+        )
+    };
+    wait_until("head and foot look the same", || {
+        fixed(&inside) == fixed(&outside)
+    });
+}
+
+#[test]
 fn the_outer_terminal_gets_title_bell_and_cursor_shape() {
     let world = World::with_server(&[]);
     let client = world.shell("chrome");

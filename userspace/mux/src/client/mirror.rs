@@ -1,13 +1,11 @@
 //! The client's own screen, kept equal to the pane's by what the server sends.
 
-use std::time::Instant;
-
 use phux_perf::hop;
 use phux_wire::{DetachReason, ResourceId, ServerMessage, StreamKey};
 
 use super::HISTORY;
+use crate::perf::Stopwatch;
 use crate::perf::client::VT_APPLY;
-use crate::perf::micros;
 use crate::term::{Notice, Screen, Size, StdSyncHandler};
 
 /// How a session ended for this client.
@@ -74,13 +72,13 @@ impl Mirror {
         match message {
             // Output of another stream is that of a pane or a size that is no more.
             ServerMessage::Output(output) if self.stream.as_ref() == Some(&output.key) => {
-                let start = Instant::now();
+                let start = Stopwatch::start();
                 let notices = self.screen.apply(&output.data);
                 self.bell |= notices.contains(&Notice::Bell);
                 let pane = match output.key.resource {
                     ResourceId::Local(id) | ResourceId::Satellite(_, id) => id,
                 };
-                hop!(VT_APPLY, micros(start), pane, output.seq);
+                hop!(VT_APPLY, start.micros(), pane, output.seq);
                 News::Output
             }
             ServerMessage::BootstrapBegin(begin) if begin.codec == 0 => {

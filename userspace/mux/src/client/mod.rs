@@ -48,9 +48,10 @@ pub(crate) fn attach(connection: Connection, options: Options) -> anyhow::Result
     let size = tty::size();
     let viewport = Viewport::cells(size.cols, size.rows);
     let (stream, deframer) = request_attach(connection, options.target, viewport)?;
+    // Signals are caught before the terminal is changed, so that none leaves it so.
+    let session = session::Session::new(stream, deframer, size, options.detach)?;
     let tty = tty::Tty::enter()?;
-    let result = session::Session::new(stream, deframer, size, options.detach)
-        .and_then(session::Session::run);
+    let result = session.run();
     drop(tty);
     report::session_perf();
     result

@@ -1,11 +1,9 @@
 //! Paints the screen to the outer terminal: only what differs from what it shows already.
 
-use std::time::Instant;
-
 use phux_perf::hop;
 
+use crate::perf::Stopwatch;
 use crate::perf::client::{PAINT_CHROME, PAINT_ROWS};
-use crate::perf::micros;
 use crate::term::{Cell, Flags, Pen, Screen, Size, StdSyncHandler, TermMode};
 
 /// What of the outer terminal is not cells.
@@ -69,7 +67,7 @@ impl Painter {
             self.chrome = Chrome::default();
             self.cells.fill(Cell::default());
         }
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let before = out.len();
         let rows = self.size.rows;
         match damage {
@@ -80,11 +78,11 @@ impl Painter {
             }
             None => (0..rows).for_each(|row| self.paint_row(row, screen, out)),
         }
-        hop!(PAINT_ROWS, micros(start), 0u32, self.seq);
-        let start = Instant::now();
+        hop!(PAINT_ROWS, start.micros(), 0u32, self.seq);
+        let start = Stopwatch::start();
         let moved = out.len() > before;
         self.paint_chrome(screen, moved, out);
-        hop!(PAINT_CHROME, micros(start), 0u32, self.seq);
+        hop!(PAINT_CHROME, start.micros(), 0u32, self.seq);
     }
 
     fn paint_row(&mut self, row: u16, screen: &Screen<StdSyncHandler>, out: &mut Vec<u8>) {

@@ -25,7 +25,7 @@ use crate::perf::client::{
     ECHO_RTT, FRAMES_PAINTED, FRAMES_RECEIVED, FRAMES_SKIPPED, LOOP_BURST_CAPPED,
     LOOP_BURST_FRAMES, LOOP_FRAMES_WALL, LOOP_INPUT_WALL, PAINT_FULL, PAINT_SUBMIT,
 };
-use crate::perf::micros;
+use crate::perf::{Stopwatch, micros};
 use crate::term::{Scroll, Size};
 
 /// How long a lone Escape is waited on for the rest of a sequence.
@@ -343,7 +343,7 @@ impl Session {
 
     /// Handles all frames that are there.
     fn on_frames(&mut self) -> anyhow::Result<Option<End>> {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let mut frames = 0u64;
         let mut end = None;
         while end.is_none()
@@ -363,7 +363,7 @@ impl Session {
             hop!(LOOP_BURST_FRAMES, frames, self.pane_id(), self.frame_seq);
             hop!(
                 LOOP_FRAMES_WALL,
-                micros(start),
+                start.micros(),
                 self.pane_id(),
                 self.frame_seq
             );
@@ -393,7 +393,7 @@ impl Session {
     }
 
     fn paint(&mut self) {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let mut out = Vec::new();
         self.painter.paint(&mut self.mirror.screen, &mut out);
         if std::mem::take(&mut self.mirror.bell) {
@@ -404,12 +404,17 @@ impl Session {
             return;
         }
         self.paint_seq += 1;
-        let submit = Instant::now();
+        let submit = Stopwatch::start();
         if !self.stdout.submit(&out, self.paint_seq) {
             self.stalled = true;
         }
-        hop!(PAINT_SUBMIT, micros(submit), self.pane_id(), self.paint_seq);
-        hop!(PAINT_FULL, micros(start), self.pane_id(), self.paint_seq);
+        hop!(
+            PAINT_SUBMIT,
+            submit.micros(),
+            self.pane_id(),
+            self.paint_seq
+        );
+        hop!(PAINT_FULL, start.micros(), self.pane_id(), self.paint_seq);
         FRAMES_PAINTED.increment();
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{PipeWriter, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use phux_perf::hop;
 use rustix::event::{PollFd, PollFlags};
@@ -13,7 +13,7 @@ use crate::perf::client::{
     STDOUT_BACKLOG, STDOUT_BYTES, STDOUT_DROPPED_BYTES, STDOUT_DROPS, STDOUT_ERRORS,
     STDOUT_FLUSHES, STDOUT_QUEUE_WAIT, STDOUT_WRITE, STDOUT_WRITTEN,
 };
-use crate::perf::{self, micros, warn_throttled};
+use crate::perf::{self, Stopwatch, warn_throttled};
 
 /// Most bytes that may wait for the terminal. What is beyond would only be staleness.
 const BACKLOG: usize = 256 * 1024;
@@ -21,7 +21,7 @@ const BACKLOG: usize = 256 * 1024;
 #[derive(Debug, Default)]
 struct Pending {
     bytes: Vec<u8>,
-    since: Option<Instant>,
+    since: Option<Stopwatch>,
     /// The writer is in the middle of a write.
     busy: bool,
     /// Ring when the writer has nothing left to do.
@@ -76,7 +76,7 @@ impl Stdout {
             return false;
         }
         pending.bytes.extend_from_slice(paint);
-        pending.since.get_or_insert_with(Instant::now);
+        pending.since.get_or_insert_with(Stopwatch::start);
         hop!(STDOUT_BACKLOG, pending.bytes.len(), 0u32, seq);
         self.0.changed.notify_one();
         true
@@ -123,14 +123,14 @@ fn write_all_pending(shared: &Shared, mut idle: PipeWriter) {
         drop(pending);
         seq += 1;
         if let Some(since) = since {
-            hop!(STDOUT_QUEUE_WAIT, micros(since), 0u32, seq);
+            hop!(STDOUT_QUEUE_WAIT, since.micros(), 0u32, seq);
         }
-        let start = Instant::now();
+        let start = Stopwatch::start();
         match write_all(&taken) {
             Ok(()) => STDOUT_WRITTEN.add(taken.len() as u64),
             Err(_) => STDOUT_ERRORS.increment(),
         }
-        hop!(STDOUT_WRITE, micros(start), 0u32, seq);
+        hop!(STDOUT_WRITE, start.micros(), 0u32, seq);
         taken.clear();
         pending = shared.lock();
     }

@@ -34,6 +34,30 @@ pub(crate) fn promote(thread: &str) {
     }
 }
 
+/// A reading of the clock for a hop alone. Where recording is compiled out there is none, so that
+/// the comparison of the two has its cost in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch(#[cfg(not(feature = "no-telemetry"))] Instant);
+
+impl Stopwatch {
+    #[inline]
+    pub(crate) fn start() -> Self {
+        Self(
+            #[cfg(not(feature = "no-telemetry"))]
+            Instant::now(),
+        )
+    }
+
+    /// Microseconds since the start.
+    #[inline]
+    pub(crate) fn micros(self) -> u64 {
+        #[cfg(not(feature = "no-telemetry"))]
+        return micros(self.0);
+        #[cfg(feature = "no-telemetry")]
+        return 0;
+    }
+}
+
 /// Microseconds since `start`, the unit of the timing hops.
 pub(crate) fn micros(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use phux_perf::hop;
 use phux_wire::{
@@ -22,7 +22,7 @@ use super::pane::Control;
 use super::pump::{Gone, Pump, post};
 use super::state::{Server, Session};
 use super::{command, writer};
-use crate::perf::micros;
+use crate::perf::Stopwatch;
 use crate::perf::server::{CMD_HANDLE, PROC_CLIENTS};
 use crate::term::Size;
 
@@ -200,10 +200,10 @@ impl Client {
             // The raw stream is not paced by what the client acknowledges.
             ClientMessage::FrameAck { .. } => {}
             ClientMessage::Command { request, command } => {
-                let start = Instant::now();
+                let start = Stopwatch::start();
                 let outcome = command::carry_out(self, command).await?;
                 self.command_seq += 1;
-                hop!(CMD_HANDLE, micros(start), self.id, self.command_seq);
+                hop!(CMD_HANDLE, start.micros(), self.id, self.command_seq);
                 self.post(ServerMessage::CommandResult { request, outcome })
                     .await?;
             }
@@ -258,7 +258,7 @@ impl Client {
     }
 
     async fn attach(&mut self, attach: Attach) -> Result<(), Stop> {
-        let started = Instant::now();
+        let started = Stopwatch::start();
         if !self.attach_ids.insert(attach.attach_id) {
             let text = format!("attach id {} was used before", attach.attach_id);
             return self.refuse(error_code::MALFORMED, text).await;

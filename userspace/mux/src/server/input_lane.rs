@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use phux_perf::hop;
@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::keys::{encode_key, encode_mouse, encode_paste};
 use crate::perf::server::{INPUT_CREDIT_TIMEOUTS, INPUT_CREDIT_WAIT, INPUT_CREDIT_WAITS};
-use crate::perf::{self, micros, warn_throttled};
+use crate::perf::{self, Stopwatch, warn_throttled};
 use crate::term::TermMode;
 
 /// Input events on their way to the lane, of all clients.
@@ -29,6 +29,8 @@ pub(super) struct PaneInput {
     modes: AtomicU32,
     /// One for each event that may be on its way to the actor.
     credits: Arc<Semaphore>,
+    /// The last event waited for a credit in vain: the next one does not wait.
+    stuck: AtomicBool,
     queue: mpsc::Sender<Input>,
 }
 
@@ -41,6 +43,7 @@ impl PaneInput {
             Arc::new(Self {
                 modes: AtomicU32::new(0),
                 credits,
+                stuck: AtomicBool::new(false),
                 queue,
             }),
             input,
@@ -138,21 +141,10 @@ pub(super) async fn send(
     event: Event,
     subscribed: Arc<AtomicBool>,
 ) {
-    let credits = Arc::clone(&pane.credits);
-    let credit = match Arc::clone(&credits).try_acquire_owned() {
-        Ok(credit) => credit,
-        Err(_) => {
-            INPUT_CREDIT_WAITS.increment();
-            let start = Instant::now();
-            let waited = tokio::time::timeout(CREDIT_TIMEOUT, credits.acquire_owned()).await;
-            hop!(INPUT_CREDIT_WAIT, micros(start), id);
-            let Ok(Ok(credit)) = waited else {
-                INPUT_CREDIT_TIMEOUTS.increment();
-                warn_throttled!("pane {id}: input dropped, the program does not read it");
-                return;
-            };
-            credit
-        }
+    let Some(credit) = credit(id, pane).await else {
+        INPUT_CREDIT_TIMEOUTS.increment();
+        warn_throttled!("pane {id}: input dropped, the program does not read it");
+        return;
     };
     let item = LaneItem {
         event,
@@ -163,4 +155,23 @@ pub(super) async fn send(
     if lane.try_send(item).is_err() {
         warn_throttled!("pane {id}: input dropped, the lane is full");
     }
+}
+
+/// A credit for one event; `None` if the pane has none for too long.
+async fn credit(id: u32, pane: &PaneInput) -> Option<OwnedSemaphorePermit> {
+    let credits = Arc::clone(&pane.credits);
+    if let Ok(credit) = Arc::clone(&credits).try_acquire_owned() {
+        pane.stuck.store(false, Ordering::Relaxed);
+        return Some(credit);
+    }
+    if pane.stuck.load(Ordering::Relaxed) {
+        return None;
+    }
+    INPUT_CREDIT_WAITS.increment();
+    let start = Stopwatch::start();
+    let waited = tokio::time::timeout(CREDIT_TIMEOUT, credits.acquire_owned()).await;
+    hop!(INPUT_CREDIT_WAIT, start.micros(), id);
+    let credit = waited.ok().and_then(Result::ok);
+    pane.stuck.store(credit.is_none(), Ordering::Relaxed);
+    credit
 }

@@ -20,7 +20,7 @@ use crate::perf::server::{
     ECHO_SERVER, INPUT_EVENTS, INPUT_WRITER_FULL, PTY_BURST_BYTES, PTY_BURST_CHUNKS,
     PTY_QUEUE_WAIT, PTY_VT_APPLY,
 };
-use crate::perf::{micros, warn_throttled};
+use crate::perf::{Stopwatch, warn_throttled};
 use crate::term::{Notice, Screen, Size, Unsynchronised};
 
 /// Bursts of output that a slow client may be behind before it is resynchronised.
@@ -32,7 +32,7 @@ const BURST_CHUNKS: usize = 64;
 /// Most bytes in one burst, unless its last chunk goes beyond.
 const BURST_BYTES: usize = 48 * 1024;
 /// An answer that takes longer than this is no echo.
-const ECHO_CEILING: Duration = Duration::from_secs(2);
+const ECHO_CEILING_MICROS: u64 = 2_000_000;
 /// How long sizes must be at rest before the child is told.
 const RESIZE_DEBOUNCE: Duration = Duration::from_millis(50);
 /// How long the output of a child that has exited is waited for.
@@ -117,7 +117,7 @@ pub(super) struct Actor {
     /// Number of the last input event.
     input_seq: u64,
     /// When the input left that the next output may be the echo of.
-    echo_since: Option<Instant>,
+    echo_since: Option<Stopwatch>,
     resize: Option<(Size, Instant)>,
     kill_at: Option<Instant>,
 }
@@ -286,7 +286,7 @@ impl Actor {
             taken += 1;
             self.input_seq += 1;
             INPUT_EVENTS.increment();
-            let now = Instant::now();
+            let now = Stopwatch::start();
             self.echo_since.get_or_insert(now);
             self.send_to_child(ToChild {
                 data: input.data,
@@ -313,7 +313,7 @@ impl Actor {
     fn on_chunk(&mut self, first: Chunk) -> bool {
         let (pane, seq) = (self.pane.id, self.seq + 1);
         self.seq = seq;
-        hop!(PTY_QUEUE_WAIT, micros(first.read_at), pane, seq);
+        hop!(PTY_QUEUE_WAIT, first.read_at.micros(), pane, seq);
         let mut chunks = 1usize;
         let mut data = first.data;
         let mut joined = BytesMut::new();
@@ -338,21 +338,18 @@ impl Actor {
         }
         hop!(PTY_BURST_BYTES, data.len(), pane, seq);
         hop!(PTY_BURST_CHUNKS, chunks, pane, seq);
-        if let Some(since) = self
-            .echo_since
-            .take()
-            .filter(|t| t.elapsed() < ECHO_CEILING)
-        {
-            hop!(ECHO_SERVER, micros(since), pane, self.input_seq);
+        let since = self.echo_since.take().map(Stopwatch::micros);
+        if let Some(since) = since.filter(|micros| *micros < ECHO_CEILING_MICROS) {
+            hop!(ECHO_SERVER, since, pane, self.input_seq);
         }
-        let start = Instant::now();
+        let start = Stopwatch::start();
         for notice in self.screen.apply(&data) {
             match notice {
                 // An answer that has no room is as lost as on a line that dropped it.
                 Notice::Reply(text) if self.pending.is_none() => {
                     self.send_to_child(ToChild {
                         data: text.into(),
-                        queued_at: Instant::now(),
+                        queued_at: Stopwatch::start(),
                     });
                 }
                 Notice::Reply(_) | Notice::Bell => {}
@@ -360,7 +357,7 @@ impl Actor {
             }
         }
         self.pane.input.publish_modes(self.screen.mode());
-        hop!(PTY_VT_APPLY, micros(start), pane, seq);
+        hop!(PTY_VT_APPLY, start.micros(), pane, seq);
         let _ = self.ring.send(Frame::Output { seq, data });
         capped
     }

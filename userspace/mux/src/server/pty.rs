@@ -5,7 +5,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -18,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::perf::server::{
     INPUT_PTY_WRITE, INPUT_WRITER_QUEUE_WAIT, PTY_READ_BYTES, PTY_READ_SIZE, PTY_READER_BLOCKED,
 };
-use crate::perf::{self, micros};
+use crate::perf::{self, Stopwatch};
 use crate::term::Size;
 
 /// What the reader asks for at a time, in bytes. Linux hands out 4,095 or so.
@@ -32,14 +31,14 @@ pub(super) const WRITER_QUEUE: usize = 64;
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) data: Bytes,
-    pub(super) read_at: Instant,
+    pub(super) read_at: Stopwatch,
 }
 
 /// Bytes for the child.
 #[derive(Debug)]
 pub(super) struct ToChild {
     pub(super) data: Bytes,
-    pub(super) queued_at: Instant,
+    pub(super) queued_at: Stopwatch,
 }
 
 /// The PTY's end that the server holds, and the child on the other one.
@@ -150,7 +149,7 @@ pub(super) fn start_reader(
             let data = Bytes::copy_from_slice(&buf[..len]);
             let chunk = Chunk {
                 data,
-                read_at: Instant::now(),
+                read_at: Stopwatch::start(),
             };
             let sent = match queue.try_send(chunk) {
                 Err(mpsc::error::TrySendError::Full(chunk)) => {
@@ -182,13 +181,13 @@ pub(super) fn start_writer(
         let mut seq = 0u64;
         while let Some(input) = queue.blocking_recv() {
             seq += 1;
-            hop!(INPUT_WRITER_QUEUE_WAIT, micros(input.queued_at), pane, seq);
-            let start = Instant::now();
+            hop!(INPUT_WRITER_QUEUE_WAIT, input.queued_at.micros(), pane, seq);
+            let start = Stopwatch::start();
             // Waits for as long as the child does not read: that is what the thread is for.
             if master.write_all(&input.data).is_err() {
                 return;
             }
-            hop!(INPUT_PTY_WRITE, micros(start), pane, seq);
+            hop!(INPUT_PTY_WRITE, start.micros(), pane, seq);
         }
     };
     std::thread::Builder::new()

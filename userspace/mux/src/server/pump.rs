@@ -18,7 +18,7 @@ use crate::perf::server::{
     ATTACH_HANDLE, CONSUMER_MAILBOX_FULL, PUMP_BYTES, PUMP_FRAME_BYTES, PUMP_FRAMES,
     PUMP_GAP_RESYNC, PUMP_LAGGED,
 };
-use crate::perf::{micros, warn_throttled};
+use crate::perf::{Stopwatch, warn_throttled};
 
 /// Pause before the second resynchronisation in a row; it doubles with each further one.
 const RESYNC_PAUSE: Duration = Duration::from_millis(500);
@@ -58,7 +58,7 @@ pub(super) struct Pump {
     pub(super) history: usize,
     /// Largest chunk of a bootstrap, in bytes.
     pub(super) max_chunk: usize,
-    pub(super) started: Instant,
+    pub(super) started: Stopwatch,
 }
 
 impl Pump {
@@ -90,7 +90,7 @@ impl Pump {
             if key.bootstrap == 1 {
                 let attach_id = self.attach_id;
                 self.post(ServerMessage::AttachReady { attach_id }).await?;
-                hop!(ATTACH_HANDLE, micros(self.started), self.client, attach_id);
+                hop!(ATTACH_HANDLE, self.started.micros(), self.client, attach_id);
             }
             let mut ring = bootstrap.ring;
             let lost = loop {

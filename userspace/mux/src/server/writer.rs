@@ -1,14 +1,12 @@
 //! One task per client: takes what is in the mailbox and writes it to the socket.
 
-use std::time::Instant;
-
 use phux_perf::hop;
 use phux_wire::ServerMessage;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 
-use crate::perf::micros;
+use crate::perf::Stopwatch;
 use crate::perf::server::{
     WIRE_BATCH_FRAMES, WIRE_BYTES_OUT, WIRE_ENCODE, WIRE_WRITE, WIRE_WRITE_BYTES,
 };
@@ -28,7 +26,7 @@ pub(super) async fn run(
     let mut seq = 0u64;
     while let Some(first) = mailbox.recv().await {
         seq += 1;
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let mut bytes = first.encode();
         let mut frames = 1usize;
         while frames < BATCH
@@ -37,13 +35,13 @@ pub(super) async fn run(
             bytes.extend_from_slice(&message.encode());
             frames += 1;
         }
-        hop!(WIRE_ENCODE, micros(start), client, seq);
+        hop!(WIRE_ENCODE, start.micros(), client, seq);
         hop!(WIRE_BATCH_FRAMES, frames, client, seq);
-        let start = Instant::now();
+        let start = Stopwatch::start();
         if socket.write_all(&bytes).await.is_err() {
             return;
         }
-        hop!(WIRE_WRITE, micros(start), client, seq);
+        hop!(WIRE_WRITE, start.micros(), client, seq);
         hop!(WIRE_WRITE_BYTES, bytes.len(), client, seq);
         WIRE_BYTES_OUT.add(bytes.len() as u64);
     }
