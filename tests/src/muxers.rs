@@ -203,3 +203,89 @@ mod tests {
         wait_for(SOON, || (!procfs::is_alive(pid)).then_some(())).expect("session ended");
     }
 }
+
+/// A phux server of its own with one session, shown by a client inside a tmux of its own; both end
+/// on drop.
+#[derive(Debug)]
+pub struct Phux {
+    _dir: TempDir,
+    outer: Tmux,
+    socket: PathBuf,
+    server: u32,
+}
+
+impl Phux {
+    /// Starts a session that runs `shell_command`, and waits until the client shows `shows`.
+    pub fn start(shell_command: &str, shows: &str) -> Phux {
+        let phux = crate::bins::bin("phux").display().to_string();
+        let dir = TempDir::new().expect("a folder");
+        let run = dir.path().join("run");
+        std::fs::create_dir(&run).expect("socket folder");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&run, mode).expect("chmod");
+        let socket = run.join("s.sock");
+        let outer = Tmux::start(&format!(
+            "exec {phux} --socket {} new -s t -- sh -c '{shell_command}'",
+            socket.display()
+        ));
+        outer.wait_for_text(shows);
+        let report = output_of(
+            Command::new(&phux)
+                .arg("--socket")
+                .arg(&socket)
+                .args(["perf", "--json"]),
+        );
+        let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+        let server = report["pid"].as_u64().and_then(|p| u32::try_from(p).ok());
+        Phux {
+            _dir: dir,
+            outer,
+            socket,
+            server: server.expect("its pid"),
+        }
+    }
+
+    /// Process id of the server.
+    pub fn server(&self) -> u32 {
+        self.server
+    }
+
+    /// Process id of the client.
+    pub fn client(&self) -> u32 {
+        let pid = self.outer.run(&["display-message", "-p", "#{pane_pid}"]);
+        pid.trim()
+            .parse()
+            .unwrap_or_else(|e| panic!("pid of the client: {e}: {pid}"))
+    }
+
+    /// Types into the client's terminal.
+    pub fn type_text(&self, text: &str) {
+        self.outer.run(&["send-keys", "-l", text]);
+    }
+
+    /// Waits until the client shows `text`.
+    pub fn wait_for_text(&self, text: &str) {
+        self.outer.wait_for_text(text);
+    }
+}
+
+impl Drop for Phux {
+    fn drop(&mut self) {
+        let _ = Command::new(crate::bins::bin("phux"))
+            .arg("--socket")
+            .arg(&self.socket)
+            .args(["kill", "t"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        // It ends with its last session; a test must not leave it behind if it does not.
+        let gone = || (!procfs::is_alive(self.server)).then_some(());
+        if wait_for(SOON, gone).is_none()
+            && let Some(pid) = i32::try_from(self.server)
+                .ok()
+                .and_then(rustix::process::Pid::from_raw)
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}

@@ -257,6 +257,8 @@ pub struct Hop {
     pub sites: u32,
     /// Values.
     pub value: Dist,
+    /// Unit of the values, where known.
+    pub unit: Option<String>,
 }
 
 /// A class of losses.
@@ -294,6 +296,8 @@ pub struct Summed {
     pub ptys: BTreeMap<(u64, u32), Pty>,
     /// Hops by process and probe.
     pub hops: BTreeMap<(u32, String), Hop>,
+    /// `in_process` lines.
+    pub in_process: Vec<Value>,
     /// Losses by class.
     pub losses: BTreeMap<String, u64>,
     /// CPU and BPF time summed; memory as last seen.
@@ -407,6 +411,7 @@ impl Summed {
                     Some(sum) => sum.value.absorb(row.value),
                 }
             }
+            "in_process" => self.in_process.push(line),
             "loss" => {
                 let row: Loss = typed(line);
                 *self.losses.entry(row.class).or_default() += row.count;
@@ -429,6 +434,14 @@ impl Summed {
         self.threads
             .get(&tid)
             .unwrap_or_else(|| panic!("no thread {tid} among {:?}", self.threads.keys()))
+    }
+
+    /// The `in_process` line of a process.
+    pub fn in_process(&self, pid: u32) -> &Value {
+        self.in_process
+            .iter()
+            .find(|line| line["pid"] == pid)
+            .unwrap_or_else(|| panic!("nothing from inside {pid}: {:?}", self.in_process))
     }
 
     /// The only PTY with this index.
