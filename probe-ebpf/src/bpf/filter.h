@@ -24,6 +24,7 @@ const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much wait
 /* State of a traced thread: what is told, and what the programs themselves need. */
 struct thread {
 	struct thread_stats s;
+	__u64 run_delay; /* the kernel's account of its waits, when it was last switched out */
 	__u64 segment; /* since when it waits on the CPU that it waits on now */
 	__u64 reader_of; /* tty_port whose flush woke it, for that PTY's reader wait */
 	__u64 io_start; /* of the tty read or write under way; 0: none */

@@ -36,6 +36,8 @@ struct rq {
 };
 
 struct sched_info {
+	unsigned long long run_delay; /* all waits of the thread, ns */
+	__u64 last_arrival; /* on its CPU */
 	__u64 last_queued;
 };
 
