@@ -1,3 +1,12 @@
 //! The profiler for terminals that lag: which hop, which thread, and who had the CPU instead.
 
+pub mod attach;
+pub mod cli;
+pub mod commands;
+pub mod doctor;
+pub mod escape;
+pub mod probes;
 pub mod report;
+pub mod source;
+pub mod stats;
+pub mod target;

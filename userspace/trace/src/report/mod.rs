@@ -1,3 +1,11 @@
 //! From findings to what a person or a program reads.
 
+pub mod json;
 pub mod model;
+#[cfg(test)]
+mod sample;
+pub mod schema;
+pub mod text;
+pub mod units;
+pub mod verdict;
+mod words;

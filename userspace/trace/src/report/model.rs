@@ -35,6 +35,8 @@ pub struct Report {
     pub ptys: Vec<PtyRow>,
     /// One row per USDT probe of provider `phux` and process.
     pub hops: Vec<HopRow>,
+    /// One entry per process of the target that keeps histograms of its own.
+    pub in_process: Vec<InProcess>,
     /// What a reader must know besides: a target that died, a hostile binary, a namespace.
     pub notes: Vec<String>,
 }
@@ -260,6 +262,8 @@ pub struct ThreadRow {
     pub wakers: Vec<Waker>,
     /// It ended within the window.
     pub exited: bool,
+    /// How many ended threads of this name are summed in this row; then `tid` is 0, and for peers `pid` too.
+    pub threads: u64,
 }
 
 /// What had the CPU that somebody waited for.
@@ -377,4 +381,92 @@ pub struct HopRow {
     pub sites: u32,
     /// Values (arg0).
     pub value: Dist,
+}
+
+/// A process's own histograms over the window (GET_PERF), beside those that its probes filled in the kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InProcess {
+    /// Process.
+    pub pid: u32,
+    /// What it calls itself (`server`).
+    pub role: String,
+    /// Its histograms, in its own order.
+    pub rows: Vec<InProcessRow>,
+    /// Why there are none.
+    pub missing: Option<String>,
+}
+
+/// One metric, seen from both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InProcessRow {
+    /// Metric name.
+    pub metric: String,
+    /// `micros`, `bytes`, `count`, or what the process calls it.
+    pub unit: String,
+    /// As the process has it.
+    pub inside: Dist,
+    /// As the kernel has it, from the probe of that name; `None` where there is no such probe.
+    pub outside: Option<Dist>,
+    /// Samples, over all buckets, that only one of the two has.
+    pub differing: Option<u64>,
+}
+
+/// One line of `--events`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventRow {
+    /// When it ended, ns since the Unix epoch.
+    pub unix_ns: u64,
+    /// What happened.
+    pub kind: EventKind,
+    /// Process; of a flush the kworker.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// CPU.
+    pub cpu: u32,
+    /// Device number of the PTY's devpts instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devpts: Option<u64>,
+    /// The PTY's number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// At the master (of a flush: towards it), else at the slave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub master: Option<bool>,
+    /// Bytes read or written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Why none were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i64>,
+    /// Of a read or write, blocking included; of a flush, from its start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
+    /// Of a flush: from queued to started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ns: Option<u64>,
+    /// Of a flush: the process that queued it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_by: Option<u32>,
+    /// Of a hop: its probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<String>,
+    /// Of a hop: value, pane or stream, sequence number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub args: Option<Vec<u64>>,
+}
+
+/// Kind of an [`EventRow`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A read on a PTY.
+    #[default]
+    Read,
+    /// A write on a PTY.
+    Write,
+    /// Flush work of a PTY.
+    Flush,
+    /// A USDT probe.
+    Hop,
 }

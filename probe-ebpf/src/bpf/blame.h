@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Who ran instead. Each CPU keeps its last slices; whoever waited for that CPU
+ * walks back over them and shares out its wait, so that the parts sum to the whole.
+ */
+#ifndef PHUX_BLAME_H
+#define PHUX_BLAME_H
+
+#include "filter.h"
+
+/*
+ * Slices remembered per CPU; a longer wait has its oldest part under unknown_ns. A power of
+ * two. At 25,000 switches/s, a busy CPU's rate, they reach back 40 ms.
+ */
+#define SLICES 1024
+
+struct slice {
+	__u64 start;
+	__u64 end;
+	__u32 tid;  /* 0: idle */
+	__u32 tgid;
+	__u64 comm[2];
+	__u64 leader_comm[2];
+	struct sched_class sched;
+	__u32 raw_pid; /* unlike tid, never 0 for a task that our namespace does not see */
+};
+
+struct cpu_slices {
+	__u64 head; /* slices ever ended here */
+	__u64 running_since;
+	struct slice slices[SLICES];
+	struct slice now; /* who runs now: start is running_since, end is unset */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader to the number of possible CPUs */
+	__type(key, __u32);
+	__type(value, struct cpu_slices);
+} cpus SEC(".maps");
+
+static __always_inline struct cpu_slices *slices_of(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline void copy_comm(__u64 *to, const char *from)
+{
+	const __u64 *f = (const __u64 *)from;
+
+	to[0] = f[0];
+	to[1] = f[1];
+}
+
+static __always_inline void fill_slice(struct slice *s, struct task_struct *p)
+{
+	s->raw_pid = p->pid;
+	s->tid = visible_pid(p);
+	s->tgid = visible_tgid(p);
+	sched_class_of(&s->sched, p);
+	copy_comm(s->comm, p->comm);
+	copy_comm(s->leader_comm, p->group_leader->comm);
+}
+
+/* A switch: prev's slice is over, next's begins. */
+static __always_inline void slice_switch(struct cpu_slices *c, struct task_struct *prev,
+					 struct task_struct *next, __u64 now)
+{
+	struct slice *s = &c->slices[c->head & (SLICES - 1)];
+
+	/* Described at its end: by then an exec has given it the name that people know. */
+	fill_slice(s, prev);
+	s->start = c->running_since ?: now;
+	s->end = now;
+	c->head++;
+	c->running_since = now;
+	c->now.raw_pid = next->pid;
+	c->now.tid = next->pid ? visible_pid(next) : 0;
+	c->now.tgid = visible_tgid(next);
+	copy_comm(c->now.comm, next->comm);
+	copy_comm(c->now.leader_comm, next->group_leader->comm);
+	sched_class_of(&c->now.sched, next);
+}
+
+static __always_inline bool same_comm(const char *a, const __u64 *b)
+{
+	return ((const __u64 *)a)[0] == b[0] && ((const __u64 *)a)[1] == b[1];
+}
+
+/*
+ * The next two are functions of their own and not static: the verifier then looks at
+ * each once, for any arguments, and not again on every path that leads there (426,000
+ * instructions in all programs if inlined, on 6.1). Hence their return values and
+ * the checks of pointers that are never NULL.
+ */
+
+/* The place in the table that has this name; else a free one; else the one with the least time. */
+__noinline int culprit_place(struct blame *b, struct slice *s, bool own)
+{
+	__u64 *name, min = ~0ULL;
+	int least = 0;
+
+	if (!b || !s)
+		return 0;
+	name = own ? s->comm : s->leader_comm;
+	for (int i = 0; i < CULPRITS; i++) {
+		struct culprit *c = &b->culprits[i];
+
+		if (!c->slices || (c->own == own && same_comm(c->comm, name)))
+			return i;
+		if (c->ns < min) {
+			min = c->ns;
+			least = i;
+		}
+	}
+	return least;
+}
+
+/*
+ * Gives ns of blame to a slice's owner. The table keeps the largest: a new name
+ * takes the place of the smallest, whose time goes to other_ns, so that sums stay exact.
+ */
+__noinline int blame_add(struct blame *b, __u32 victim_tgid, struct slice *s, __u64 ns)
+{
+	struct culprit *c;
+	__u64 *name;
+	__u32 pid;
+	bool own;
+
+	if (!b || !s)
+		return 0;
+	if (!s->raw_pid) {
+		b->idle_ns += ns;
+		return 0;
+	}
+	own = s->tgid && s->tgid == victim_tgid;
+	/* A task outside our pid namespace has no number here; its name still tells. */
+	pid = own ? s->tid : s->tgid;
+	name = own ? s->comm : s->leader_comm;
+	c = &b->culprits[culprit_place(b, s, own) & (CULPRITS - 1)];
+	if (!c->slices || c->own != own || !same_comm(c->comm, name)) {
+		b->other_ns += c->ns;
+		b->other_slices += c->slices;
+		__builtin_memset(c, 0, sizeof(*c));
+		c->own = own;
+		copy_comm((__u64 *)c->comm, (const char *)name);
+	}
+	c->ns += ns;
+	c->slices++;
+	c->sched = s->sched;
+	for (__u32 i = 0; i < CULPRIT_PIDS; i++) {
+		if (!c->pids[i])
+			c->pids[i] = pid;
+		if (c->pids[i] == pid)
+			return 0;
+	}
+	c->more_pids = 1;
+	return 0;
+}
+
+struct blame_walk {
+	struct cpu_slices *cpu;
+	struct blame *to;
+	__u64 from, until; /* what is left to share out lies between these */
+	__u64 head;
+	__u32 victim_tgid;
+};
+
+static long blame_step(__u32 i, struct blame_walk *w)
+{
+	struct slice *s = &w->cpu->slices[(w->head - 1 - i) & (SLICES - 1)];
+	__u64 start = s->start, end = s->end;
+
+	/* Never written, or written over from another CPU meanwhile. */
+	if (i >= w->head || end < start || start >= w->until)
+		return i >= w->head;
+	if (end <= w->from)
+		return 1;
+	if (end > w->until)
+		end = w->until;
+	if (start < w->from)
+		start = w->from;
+	/* A gap cannot be on one CPU; from another one it can be seen while a slice is being written. */
+	w->to->unknown_ns += w->until - end;
+	blame_add(w->to, w->victim_tgid, s, end - start);
+	w->until = start;
+	return w->until <= w->from;
+}
+
+/*
+ * Shares the wait [from, until) on a CPU among those who ran there. still_running
+ * when the victim leaves that CPU's queue without having run: then the task that
+ * runs there now has had the last part.
+ */
+static __always_inline void blame_wait(struct blame *to, __u32 victim_tgid, struct cpu_slices *cpu,
+				       __u64 from, __u64 until, bool still_running)
+{
+	struct blame_walk w = {
+		.cpu = cpu, .to = to, .from = from, .until = until, .victim_tgid = victim_tgid,
+	};
+
+	if (until <= from)
+		return;
+	if (!cpu) {
+		to->unknown_ns += until - from;
+		return;
+	}
+	w.head = cpu->head;
+	if (still_running) {
+		__u64 since = cpu->running_since;
+
+		if (since < from)
+			since = from;
+		if (since < until) {
+			blame_add(to, victim_tgid, &cpu->now, until - since);
+			w.until = since;
+		}
+	}
+	if (w.until > w.from)
+		bpf_loop(SLICES, blame_step, &w, 0);
+	if (w.until > w.from)
+		to->unknown_ns += w.until - w.from;
+}
+
+static __always_inline void wakers_add(struct wakers *w, const char *comm)
+{
+	for (int i = 0; i < WAKERS; i++) {
+		struct waker *by = &w->by[i];
+
+		if (!by->count)
+			copy_comm((__u64 *)by->comm, comm);
+		else if (!same_comm(by->comm, (const __u64 *)comm))
+			continue;
+		by->count++;
+		return;
+	}
+	w->other++;
+}
+
+#endif

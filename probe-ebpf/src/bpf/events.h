@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the kernel side hands over: the only definition of it. The Rust twin is
+ * generated from this file at build time, so it holds plain C and UAPI types only.
+ *
+ * Times are nanoseconds of CLOCK_MONOTONIC, pids are those of the pid namespace
+ * in which phux-trace runs (0: not visible from there).
+ */
+#ifndef PHUX_EVENTS_H
+#define PHUX_EVENTS_H
+
+#include <linux/types.h>
+
+/* 0..31 exact, then 8 buckets an octave up to 2^64: the shape of phux_perf::Histogram. */
+#define HIST_BUCKETS 504
+/* TASK_COMM_LEN of the kernel. */
+#define COMM_LEN 16
+/* How many names one thread can blame; the time of the rest is summed in other_ns. */
+#define CULPRITS 16
+/* How many pids are kept with a name. */
+#define CULPRIT_PIDS 4
+/* How many wakers by name; the rest is summed. */
+#define WAKERS 8
+
+/*
+ * A histogram. The minimum is kept inverted, so that zeroed memory is an empty
+ * histogram and both extremes are maxima. Bucket counters wrap; readers subtract.
+ */
+struct hist {
+	__u64 count;
+	__u64 sum;
+	__u64 max;
+	__u64 inv_min;
+	__u32 buckets[HIST_BUCKETS];
+};
+
+/* Scheduling class of a task. */
+struct sched_class {
+	__u8 policy;      /* SCHED_* of the kernel's UAPI */
+	__s8 nice;        /* -20..19 */
+	__u8 rt_priority; /* 1..99 for FIFO and RR */
+	__u8 unused;
+};
+
+/*
+ * Who had the CPU while a traced thread waited for it, by name: a build has a
+ * hundred short-lived cc1, and the reader wants to know that it was cc1.
+ */
+struct culprit {
+	__u64 ns;
+	__u64 slices;
+	char comm[COMM_LEN]; /* of the process's leader; of the thread if it is of the victim's own process */
+	__u32 pids[CULPRIT_PIDS]; /* processes (threads if own), the first that were seen; 0: none */
+	__u32 own; /* of the victim's own process */
+	__u32 more_pids; /* there were others */
+	struct sched_class sched;
+	__u32 unused;
+};
+
+/* Who woke a traced thread, or queued a flush, by name of the process. */
+struct waker {
+	__u64 count;
+	char comm[COMM_LEN];
+};
+
+/* Who was named and how much could not be. */
+struct blame {
+	struct culprit culprits[CULPRITS];
+	__u64 idle_ns;    /* the CPU was idle and on its way out of it */
+	__u64 other_ns;   /* tasks that found no room in the table */
+	__u64 other_slices;
+	__u64 unknown_ns; /* older than the record of slices */
+};
+
+struct wakers {
+	struct waker by[WAKERS];
+	__u64 interrupt; /* woken from an interrupt: no task caused it */
+	__u64 other;
+};
+
+/* Why a thread is traced. */
+enum relation {
+	REL_NONE = 0,
+	REL_TARGET = 1, /* named by the user, or forked from such a one without exec */
+	REL_CHILD = 2,  /* started by a target */
+	REL_PEER = 3,   /* at the other end of one of the target's PTYs */
+};
+
+/* What a thread is doing. */
+enum phase {
+	PHASE_UNKNOWN = 0, /* not seen yet */
+	PHASE_RUNNING = 1,
+	PHASE_BLOCKED = 2,
+	PHASE_WAITING = 3, /* runnable, not running */
+};
+
+/* All that is kept of one thread. */
+struct thread_stats {
+	__u32 tid;
+	__u32 tgid;
+	char comm[COMM_LEN];
+	struct sched_class sched;
+	__u32 relation; /* enum relation */
+	__u32 phase;    /* enum phase */
+	__u32 exit_code; /* as in wait(2); of the process, valid in an exit record of its last thread */
+	/*
+	 * An identity that is never reused. Both are of when the thread was first seen: one
+	 * that execs takes over the tid and the start time of its process's leader.
+	 */
+	__u64 start_time;
+	__u32 first_tid;
+	__u32 unused;
+	__u64 traced_since;
+	__u64 phase_since; /* when the phase began; for PHASE_WAITING the wake or the preemption */
+	__u64 on_cpu_ns;  /* ended slices only */
+	__u64 blocked_ns; /* ended sleeps only */
+	__u64 voluntary;
+	__u64 involuntary;
+	__u64 migrations;
+	struct hist wait; /* run-queue latency, ns */
+	struct blame blame;
+	struct wakers wakers;
+};
+
+/* The sides of a PTY. */
+enum pty_side {
+	SIDE_MASTER = 0,
+	SIDE_SLAVE = 1,
+};
+
+enum io_op {
+	IO_READ = 0,
+	IO_WRITE = 1,
+};
+
+/* A PTY: two devpts instances can both have an index 3, so the index alone is no identity. */
+struct pty_id {
+	__u32 devpts; /* kernel's dev_t of the devpts instance */
+	__u32 index;
+};
+
+/* Key of pty_io. */
+struct io_key {
+	struct pty_id pty;
+	__u16 side; /* enum pty_side */
+	__u16 op;   /* enum io_op */
+};
+
+struct io_stats {
+	struct hist size; /* bytes, of calls that moved any */
+	struct hist duration; /* ns, of the same calls */
+	__u64 empty; /* end of file, EAGAIN, EINTR, EIO ... */
+};
+
+/* Key of pty_flush: work that carries data *towards* this side. */
+struct flush_key {
+	struct pty_id pty;
+	__u32 side; /* enum pty_side */
+};
+
+struct flush_stats {
+	struct hist wait; /* queued -> started, ns */
+	struct hist run;  /* started -> ended, ns */
+	struct hist reader_wait; /* reader woken by this work -> on CPU, ns */
+	struct wakers queued_by;
+	struct blame blame; /* who had the kworker's CPU meanwhile */
+};
+
+/* Key of hop_stats. */
+struct hop_key {
+	__u32 tgid;
+	__u32 hop; /* cookie given at attach */
+};
+
+/* Losses, by class: an index into the losses map. */
+enum loss {
+	LOSS_RING_FULL = 0,  /* an event found no room in its ring */
+	LOSS_EXIT_RING,      /* the figures of a thread that ended found no room in its ring */
+	LOSS_THREAD_STATE,   /* no memory for a thread's state: the thread is not traced */
+	LOSS_PTY_TABLE,      /* no room for one more PTY */
+	LOSS_HOP_TABLE,      /* no room for one more hop of one more process */
+	LOSS_CLOCK_BACK,     /* a clock that ran backwards between two CPUs: counted as zero */
+	LOSS_HOP_ARG,        /* a probe's argument could not be read */
+	LOSS_MAX,
+};
+
+/* Ring records; each starts with this. */
+enum event_type {
+	EV_EXIT = 1, /* struct ev_exit: a traced thread ended */
+	EV_EXEC,     /* struct ev_task */
+	EV_FORK,     /* struct ev_task */
+	EV_IO,       /* struct ev_io, only when streaming */
+	EV_FLUSH,    /* struct ev_flush, only when streaming */
+	EV_HOP,      /* struct ev_hop, only when streaming */
+};
+
+struct ev_header {
+	__u64 ts;
+	__u32 type; /* enum event_type */
+	__u32 tid;
+	__u32 tgid;
+	__u32 cpu;
+};
+
+struct ev_exit {
+	struct ev_header h;
+	__u32 group_dead; /* the last thread of its process */
+	__u32 unused;
+	struct thread_stats stats;
+};
+
+/* A fork (the child) or an exec (the process), for who follows processes. */
+struct ev_task {
+	struct ev_header h;
+	__u32 parent; /* tgid of the parent; for an exec the thread that called it */
+	__u32 relation;
+	char comm[COMM_LEN];
+};
+
+struct ev_io {
+	struct ev_header h;
+	struct pty_id pty;
+	__u32 side;
+	__u32 op;
+	__s64 ret; /* bytes, or a negative errno */
+	__u64 duration_ns;
+};
+
+struct ev_flush {
+	struct ev_header h; /* ts: when it ended; tid: the kworker */
+	struct pty_id pty;
+	__u32 side; /* towards */
+	__u32 queued_by; /* pid */
+	__u64 queued;
+	__u64 started;
+};
+
+struct ev_hop {
+	struct ev_header h;
+	__u32 hop;
+	__u32 nargs; /* how many of args were there */
+	__u64 args[3];
+};
+
+/* One open PTY file, as the seeding iterator lists them. */
+struct pty_holder {
+	struct pty_id pty;
+	__u32 side;
+	__u32 tgid;
+	__u32 fd;
+	__u32 relation;
+	char comm[COMM_LEN];
+};
+
+#endif

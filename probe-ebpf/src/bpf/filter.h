@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Who is traced, and what every program shares: a thread's state, the losses,
+ * the rings. A thread is traced if it has a state; forks inherit it.
+ */
+#ifndef PHUX_FILTER_H
+#define PHUX_FILTER_H
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "events.h"
+#include "hist.h"
+
+/* Set by the loader before load. */
+const volatile __u32 ns_level = 0;       /* depth of phux-trace's pid namespace; 0: the initial one */
+const volatile __u64 ns_addr = 0;        /* address of that namespace, when ns_level > 0 */
+const volatile __u32 self_tgid = 0;      /* phux-trace itself, as its namespace sees it, is never a peer */
+const volatile bool stream_events = false;
+const volatile __u32 ring_shift = 0;     /* CPUs per ring, as a power of two */
+const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much waits in a ring */
+
+/* State of a traced thread: what is told, and what the programs themselves need. */
+struct thread {
+	struct thread_stats s;
+	__u64 segment; /* since when it waits on the CPU that it waits on now */
+	__u64 reader_of; /* tty_port whose flush woke it, for that PTY's reader wait */
+	__u64 io_start; /* of the tty read or write under way; 0: none */
+	__u64 io_port;
+	__u32 io_op;
+	__u32 exited;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* Processes to trace, by tgid, for the seeding iterators. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, __u32); /* enum relation */
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LOSS_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} losses SEC(".maps");
+
+/* One ring for a group of CPUs: one consumer of one ring loses events on big machines. */
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+
+static __always_inline void lose(__u32 class)
+{
+	__u64 *n = bpf_map_lookup_elem(&losses, &class);
+
+	if (n)
+		(*n)++;
+}
+
+/* to - from, or 0 with a count where the clocks of two CPUs disagree: never a huge unsigned. */
+static __always_inline __u64 elapsed(__u64 from, __u64 to)
+{
+	if (to >= from)
+		return to - from;
+	lose(LOSS_CLOCK_BACK);
+	return 0;
+}
+
+/* A pid as phux-trace's namespace sees it; 0 where it does not. */
+static __always_inline __u32 visible_pid(struct task_struct *p)
+{
+	struct upid upid = {};
+	struct pid *pid;
+
+	if (!ns_level)
+		return p->pid;
+	pid = p->thread_pid;
+	if (!pid || BPF_CORE_READ(pid, level) < ns_level)
+		return 0;
+	bpf_core_read(&upid, sizeof(upid), &pid->numbers[ns_level]);
+	return (__u64)upid.ns == ns_addr ? upid.nr : 0;
+}
+
+static __always_inline __u32 visible_tgid(struct task_struct *p)
+{
+	return ns_level ? visible_pid(p->group_leader) : (__u32)p->tgid;
+}
+
+/* The state of a traced thread, else NULL. Most threads have no storage at all: that costs one load. */
+static __always_inline struct thread *thread_of(struct task_struct *p)
+{
+	if (!p->bpf_storage)
+		return NULL;
+	return bpf_task_storage_get(&threads, p, NULL, 0);
+}
+
+static __always_inline void sched_class_of(struct sched_class *c, struct task_struct *p)
+{
+	c->policy = p->policy;
+	c->nice = p->static_prio - NICE_0_STATIC_PRIO;
+	c->rt_priority = p->rt_priority;
+	c->unused = 0;
+}
+
+static __always_inline void describe(struct thread *t, struct task_struct *p)
+{
+	t->s.tid = visible_pid(p);
+	t->s.tgid = visible_tgid(p);
+	sched_class_of(&t->s.sched, p);
+	bpf_probe_read_kernel_str(t->s.comm, sizeof(t->s.comm), p->comm);
+}
+
+/* Starts to trace a thread. */
+static __always_inline struct thread *trace_thread(struct task_struct *p, __u32 relation)
+{
+	struct thread *t = bpf_task_storage_get(&threads, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t) {
+		lose(LOSS_THREAD_STATE);
+		return NULL;
+	}
+	if (!t->s.traced_since) {
+		t->s.relation = relation;
+		describe(t, p);
+		t->s.first_tid = t->s.tid;
+		t->s.start_time = p->start_time;
+		t->s.traced_since = bpf_ktime_get_ns();
+	}
+	return t;
+}
+
+static __always_inline void *this_ring(void)
+{
+	__u32 i = bpf_get_smp_processor_id() >> ring_shift;
+
+	return bpf_map_lookup_elem(&rings, &i);
+}
+
+/* The reader pulls by a timer; it is woken early only when a ring fills up. */
+static __always_inline __u64 wake_flags(void *ring)
+{
+	return bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) >= ring_wake_bytes ? BPF_RB_FORCE_WAKEUP :
+									       BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void header(struct ev_header *h, __u32 type, __u64 now)
+{
+	struct task_struct *me = bpf_get_current_task_btf();
+
+	h->ts = now;
+	h->type = type;
+	h->tid = visible_pid(me);
+	h->tgid = visible_tgid(me);
+	h->cpu = bpf_get_smp_processor_id();
+}
+
+static __always_inline void emit(void *event, __u64 size, __u32 class)
+{
+	void *ring = this_ring();
+
+	if (!ring || bpf_ringbuf_output(ring, event, size, wake_flags(ring)))
+		lose(class);
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Every USDT probe of provider phux in the traced processes: a histogram of its value, as the process keeps it itself. */
+#define BPF_USDT_MAX_SPEC_CNT 4096
+#define BPF_USDT_MAX_IP_CNT 8192
+#include <bpf/usdt.bpf.h>
+#include "filter.h"
+
+#define MAX_HOPS 8192
+
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_HOPS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct hop_key);
+	__type(value, struct hist);
+} hop_stats SEC(".maps");
+
+const struct hist no_hist = {};
+
+SEC("usdt")
+int hop(struct pt_regs *ctx)
+{
+	struct thread *t = thread_of(bpf_get_current_task_btf());
+	struct hop_key key = {};
+	struct hist *h;
+	long value;
+
+	/* The probe is in the file, so other processes that run it come here too. */
+	if (!t)
+		return 0;
+	key.tgid = t->s.tgid;
+	key.hop = bpf_usdt_cookie(ctx);
+	if (bpf_usdt_arg(ctx, 0, &value)) {
+		lose(LOSS_HOP_ARG);
+		return 0;
+	}
+	h = bpf_map_lookup_elem(&hop_stats, &key);
+	if (!h) {
+		bpf_map_update_elem(&hop_stats, &key, &no_hist, BPF_NOEXIST);
+		h = bpf_map_lookup_elem(&hop_stats, &key);
+	}
+	if (!h) {
+		lose(LOSS_HOP_TABLE);
+		return 0;
+	}
+	hist_add_shared(h, value);
+	if (stream_events) {
+		struct ev_hop ev = { .hop = key.hop, .nargs = bpf_usdt_arg_cnt(ctx) };
+
+		ev.args[0] = value;
+		if (ev.nargs > 1 && !bpf_usdt_arg(ctx, 1, &value))
+			ev.args[1] = value;
+		if (ev.nargs > 2 && !bpf_usdt_arg(ctx, 2, &value))
+			ev.args[2] = value;
+		header(&ev.h, EV_HOP, bpf_ktime_get_ns());
+		emit(&ev, sizeof(ev), LOSS_RING_FULL);
+	}
+	return 0;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Run-queue latency, on-CPU and blocked time of the traced threads, and who ran instead. */
+#include "blame.h"
+#include "tty.h"
+
+/* NMI, hard interrupt, or serving a soft one; soft interrupts merely off do not count. */
+#define IN_INTERRUPT 0x00ff0100
+
+/*
+ * x86 keeps preempt_count in a per-CPU variable whose address many kernels hide
+ * (no KALLSYMS_ALL). The run queue is another one, and a task points to it: the
+ * loader sets the distance between the two, from BTF. 0: not known.
+ */
+const volatile __s64 rq_to_preempt_count = 0;
+
+static __always_inline bool in_interrupt(struct task_struct *me)
+{
+	int count = 0;
+
+#ifdef __TARGET_ARCH_x86
+	void *rq;
+
+	if (!rq_to_preempt_count)
+		return false;
+	rq = BPF_CORE_READ(me, se.cfs_rq, rq);
+	bpf_probe_read_kernel(&count, sizeof(count), rq + rq_to_preempt_count);
+#else
+	count = me->thread_info.preempt_count;
+#endif
+	return count & IN_INTERRUPT;
+}
+
+static __always_inline void wait_begins(struct thread *t, __u64 now)
+{
+	t->s.phase = PHASE_WAITING;
+	t->s.phase_since = now;
+	t->segment = now;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *p)
+{
+	struct thread *t = thread_of(p);
+	struct task_struct *me;
+	__u64 now;
+
+	if (!t)
+		return 0;
+	/*
+	 * A thread that still runs and is woken has not waited. One that is switched
+	 * out at this very moment is caught when it comes back: see unseen_wake().
+	 */
+	if (t->s.phase != PHASE_BLOCKED && (t->s.phase != PHASE_UNKNOWN || p->on_cpu))
+		return 0;
+	now = bpf_ktime_get_ns();
+	/* One that was not seen yet has slept since it is traced. */
+	t->s.blocked_ns += elapsed(t->s.phase == PHASE_BLOCKED ? t->s.phase_since : t->s.traced_since, now);
+	wait_begins(t, now);
+	t->reader_of = 0;
+	me = bpf_get_current_task_btf();
+	/* The interrupted task is not the waker. */
+	if (in_interrupt(me)) {
+		t->s.wakers.interrupt++;
+		return 0;
+	}
+	wakers_add(&t->s.wakers, me->group_leader->comm);
+	if (me->flags & PF_WQ_WORKER)
+		t->reader_of = flush_under_way(me);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(sched_wakeup_new, struct task_struct *p)
+{
+	struct thread *t = thread_of(p);
+
+	if (t)
+		wait_begins(t, bpf_ktime_get_ns());
+	return 0;
+}
+
+static __always_inline void switched_out(struct thread *t, bool runnable, __u64 now)
+{
+	if (t->s.phase == PHASE_RUNNING)
+		t->s.on_cpu_ns += elapsed(t->s.phase_since, now);
+	else if (t->s.phase == PHASE_UNKNOWN) /* it has run since it was first seen */
+		t->s.on_cpu_ns += elapsed(t->s.traced_since, now);
+	t->reader_of = 0;
+	if (runnable) {
+		t->s.involuntary++;
+		wait_begins(t, now);
+	} else {
+		t->s.voluntary++;
+		t->s.phase = PHASE_BLOCKED;
+		t->s.phase_since = now;
+	}
+}
+
+/*
+ * When a thread that was blocked until now became runnable. Its waker came between
+ * the decision to sleep and the switch, or its wake-up was not seen; the kernel's own
+ * account of when it was queued, in the run queue's clock, tells in both cases.
+ */
+static __always_inline __u64 unseen_wake(struct thread *t, struct task_struct *p, __u64 now)
+{
+	__u64 since = t->s.phase_since, queued, clock;
+
+	if (!bpf_core_field_exists(p->sched_info.last_queued))
+		return since;
+	queued = p->sched_info.last_queued;
+	clock = BPF_CORE_READ(p, se.cfs_rq, rq, clock);
+	if (!queued || clock < queued || now - (clock - queued) < since)
+		return since;
+	return now - (clock - queued);
+}
+
+static __always_inline void switched_in(struct thread *t, struct task_struct *p,
+					struct cpu_slices *cpu, __u64 now)
+{
+	if (t->s.phase == PHASE_BLOCKED) {
+		__u64 woken = unseen_wake(t, p, now);
+
+		t->s.blocked_ns += woken - t->s.phase_since;
+		wait_begins(t, woken);
+	}
+	if (t->s.phase == PHASE_WAITING) {
+		__u64 wait = elapsed(t->s.phase_since, now);
+
+		hist_add(&t->s.wait, wait);
+		blame_wait(&t->s.blame, t->s.tgid, cpu, t->segment, now, false);
+		if (t->reader_of)
+			reader_waited(t->reader_of, wait);
+	}
+	t->s.phase = PHASE_RUNNING;
+	t->s.phase_since = now;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	struct cpu_slices *cpu = slices_of(bpf_get_smp_processor_id());
+	__u64 now = bpf_ktime_get_ns();
+	struct thread *t;
+
+	if (cpu)
+		slice_switch(cpu, prev, next, now);
+	t = thread_of(prev);
+	if (t)
+		switched_out(t, preempt || prev_state == TASK_RUNNING, now);
+	t = thread_of(next);
+	if (t)
+		switched_in(t, next, cpu, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(sched_migrate_task, struct task_struct *p, int dest_cpu)
+{
+	struct thread *t = thread_of(p);
+	__u64 now;
+
+	if (!t)
+		return 0;
+	t->s.migrations++;
+	/* At a wake-up the CPU is only being chosen: it has queued nowhere yet. */
+	if (t->s.phase != PHASE_WAITING || p->__state == TASK_WAKING)
+		return 0;
+	now = bpf_ktime_get_ns();
+	blame_wait(&t->s.blame, t->s.tgid, slices_of(p->thread_info.cpu), t->segment, now, true);
+	t->segment = now;
+	return 0;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Reads and writes on the traced PTYs, and the flush work that carries bytes from one side to the other. */
+#include "tty.h"
+
+/* Syscall numbers of this architecture. */
+#include <asm/unistd.h>
+
+/* TS_COMPAT: a 32-bit syscall, whose numbers mean other calls. */
+#define TS_COMPAT 0x0002
+
+static __always_inline struct io_stats *io_stats_of(struct port *port, __u32 op)
+{
+	struct io_key key = { .pty = port->pty, .side = port->side, .op = op };
+	struct io_stats *io = bpf_map_lookup_elem(&pty_io, &key);
+
+	if (io)
+		return io;
+	bpf_map_update_elem(&pty_io, &key, &no_io, BPF_NOEXIST);
+	io = bpf_map_lookup_elem(&pty_io, &key);
+	if (!io)
+		lose(LOSS_PTY_TABLE);
+	return io;
+}
+
+/* A PTY becomes one of the target's when the target, or what it started, uses it. */
+static __always_inline bool makes_ptys_ours(struct thread *t)
+{
+	return t && (t->s.relation == REL_TARGET || t->s.relation == REL_CHILD);
+}
+
+static __always_inline void io_begins(struct thread *t, __u64 port, __u32 op)
+{
+	t->io_port = port;
+	t->io_op = op;
+	t->io_start = bpf_ktime_get_ns();
+}
+
+static __always_inline void io_ends(struct thread *t, long ret)
+{
+	__u64 now = bpf_ktime_get_ns(), duration = elapsed(t->io_start, now);
+	struct port *port = bpf_map_lookup_elem(&ports, &t->io_port);
+	struct io_stats *io;
+
+	t->io_start = 0;
+	if (!port)
+		return;
+	io = io_stats_of(port, t->io_op);
+	if (!io)
+		return;
+	if (ret > 0) {
+		hist_add_shared(&io->size, ret);
+		hist_add_shared(&io->duration, duration);
+	} else {
+		__sync_fetch_and_add(&io->empty, 1);
+	}
+	if (stream_events) {
+		struct ev_io ev = {
+			.pty = port->pty, .side = port->side, .op = t->io_op,
+			.ret = ret, .duration_ns = duration,
+		};
+
+		header(&ev.h, EV_IO, now);
+		emit(&ev, sizeof(ev), LOSS_RING_FULL);
+	}
+}
+
+/*
+ * The better way: tty_read() and tty_write() themselves. Their result is the
+ * caller's; n_tty_read()'s would be a piece of at most 64 bytes.
+ */
+static __always_inline int tty_call_begins(struct kiocb *iocb, __u32 op)
+{
+	struct task_struct *me = bpf_get_current_task_btf();
+	struct thread *t = thread_of(me);
+	struct tty_struct *tty = tty_of_file(iocb->ki_filp);
+	__u64 addr;
+
+	if (!tty || !port_of(tty, makes_ptys_ours(t), &addr))
+		return 0;
+	if (!t && visible_tgid(me) != self_tgid) /* somebody opened one of our PTYs after we began */
+		t = trace_thread(me, REL_PEER);
+	if (t)
+		io_begins(t, addr, op);
+	return 0;
+}
+
+static __always_inline int tty_call_ends(long ret)
+{
+	struct thread *t = thread_of(bpf_get_current_task_btf());
+
+	if (t && t->io_start)
+		io_ends(t, ret);
+	return 0;
+}
+
+SEC("fentry/tty_read")
+int BPF_PROG(tty_read_begins, struct kiocb *iocb)
+{
+	return tty_call_begins(iocb, IO_READ);
+}
+
+SEC("fentry/tty_write")
+int BPF_PROG(tty_write_begins, struct kiocb *iocb)
+{
+	return tty_call_begins(iocb, IO_WRITE);
+}
+
+SEC("fexit/tty_read")
+int BPF_PROG(tty_read_ends, struct kiocb *iocb, struct iov_iter *to, long ret)
+{
+	return tty_call_ends(ret);
+}
+
+SEC("fexit/tty_write")
+int BPF_PROG(tty_write_ends, struct kiocb *iocb, struct iov_iter *from, long ret)
+{
+	return tty_call_ends(ret);
+}
+
+/* The way that works everywhere: the system calls of traced threads, and a walk from fd to tty. */
+static __always_inline int op_of_syscall(long nr)
+{
+	switch (nr) {
+	case __NR_read:
+	case __NR_readv:
+	case __NR_preadv2:
+		return IO_READ;
+	case __NR_write:
+	case __NR_writev:
+	case __NR_pwritev2:
+		return IO_WRITE;
+	}
+	return -1;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
+{
+	struct task_struct *me = bpf_get_current_task_btf();
+	struct thread *t = thread_of(me);
+	struct tty_struct *tty;
+	struct fdtable *table;
+	struct file *file = NULL;
+	struct file **fds;
+	__u64 addr;
+	__u32 fd;
+	int op;
+
+	if (!t)
+		return 0;
+	t->io_start = 0;
+	op = op_of_syscall(nr);
+	if (op < 0)
+		return 0;
+#ifdef __TARGET_ARCH_x86
+	if (me->thread_info.status & TS_COMPAT)
+		return 0;
+#endif
+	fd = PT_REGS_PARM1_SYSCALL(regs);
+	table = me->files->fdt;
+	if (fd >= table->max_fds)
+		return 0;
+	fds = table->fd;
+	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
+	tty = file ? tty_of_file(file) : NULL;
+	if (tty && port_of(tty, makes_ptys_ours(t), &addr))
+		io_begins(t, addr, op);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(sys_exit, struct pt_regs *regs, long ret)
+{
+	return tty_call_ends(ret);
+}
+
+/* Work is known by its function: workqueues have other names on other kernels. */
+extern const void flush_to_ldisc __ksym __weak;
+
+static __always_inline bool is_flush(struct work_struct *work)
+{
+	return &flush_to_ldisc && (__u64)work->func == (__u64)&flush_to_ldisc;
+}
+
+static __always_inline __u64 port_of_work(struct work_struct *work)
+{
+	return (__u64)work - bpf_core_field_offset(struct tty_port, buf.work);
+}
+
+SEC("tp_btf/workqueue_queue_work")
+int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_struct *work)
+{
+	struct task_struct *me;
+	struct flush_stats *f;
+	struct queued *queued;
+	struct port *port;
+	__u64 addr;
+
+	if (!is_flush(work))
+		return 0;
+	addr = port_of_work(work);
+	port = bpf_map_lookup_elem(&ports, &addr);
+	if (!port)
+		return 0;
+	me = bpf_get_current_task_btf();
+	queued = port->queued.at ? &port->again : &port->queued;
+	queued->by = visible_tgid(me);
+	queued->at = bpf_ktime_get_ns();
+	f = flush_stats_of(port);
+	if (f)
+		wakers_add(&f->queued_by, me->group_leader->comm);
+	return 0;
+}
+
+/*
+ * When this run was queued. The kernel allows the work to be queued again a moment
+ * before the run's start is told, so there can be two times: then the older is this
+ * run's. If it is not queued again the newer is, and an older one was cancelled.
+ */
+static __always_inline struct queued take_queued(struct port *port, struct work_struct *work)
+{
+	struct queued older = port->queued, newer = port->again, other;
+
+	/* Taken in one step each: at this very moment another CPU can tell of the second time. */
+	older.at = __sync_lock_test_and_set(&port->queued.at, 0);
+	newer.at = __sync_lock_test_and_set(&port->again.at, 0);
+	if (!older.at || (newer.at && newer.at < older.at)) {
+		other = older;
+		older = newer;
+		newer = other;
+	}
+	if (!newer.at)
+		return older;
+	if (!(work->data.counter & WORK_STRUCT_PENDING))
+		return newer;
+	port->queued = newer;
+	return older;
+}
+
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(flush_starts, struct work_struct *work)
+{
+	struct flush_stats *f;
+	struct flushing *w;
+	struct port *port;
+	__u64 addr, now;
+
+	if (!is_flush(work))
+		return 0;
+	addr = port_of_work(work);
+	port = bpf_map_lookup_elem(&ports, &addr);
+	if (!port)
+		return 0;
+	w = bpf_task_storage_get(&flushers, bpf_get_current_task_btf(), NULL,
+				 BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!w) {
+		lose(LOSS_THREAD_STATE);
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	w->port = addr;
+	w->started = now;
+	w->queued = take_queued(port, work);
+	f = w->queued.at ? flush_stats_of(port) : NULL;
+	if (!f)
+		return 0;
+	hist_add_shared(&f->wait, elapsed(w->queued.at, now));
+	/* The kworker runs now, on this CPU: what ran here since the work was queued ran instead of it. */
+	blame_wait(&f->blame, 0, slices_of(bpf_get_smp_processor_id()), w->queued.at, now, true);
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_end")
+int BPF_PROG(flush_ends, struct work_struct *work)
+{
+	struct flush_stats *f;
+	struct flushing *w;
+	struct port *port;
+	__u64 now;
+
+	/* The work itself may be gone by now; its address still tells. */
+	w = bpf_task_storage_get(&flushers, bpf_get_current_task_btf(), NULL, 0);
+	if (!w || w->port != port_of_work(work))
+		return 0;
+	now = bpf_ktime_get_ns();
+	port = bpf_map_lookup_elem(&ports, &w->port);
+	w->port = 0;
+	f = port ? flush_stats_of(port) : NULL;
+	if (!f)
+		return 0;
+	hist_add_shared(&f->run, elapsed(w->started, now));
+	if (stream_events) {
+		struct ev_flush ev = {
+			.pty = port->pty, .side = port->side, .queued_by = w->queued.by,
+			.queued = w->queued.at, .started = w->started,
+		};
+
+		header(&ev.h, EV_FLUSH, now);
+		emit(&ev, sizeof(ev), LOSS_RING_FULL);
+	}
+	return 0;
+}

@@ -1,0 +1,76 @@
+//! Runs `phux-trace attach --json`, as any outside program would.
+
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::bins::bin;
+use crate::report::Summed;
+use crate::running::{Ended, Running};
+
+/// Long beside any test, short beside a stuck CI.
+const TIME_LIMIT: &str = "180s";
+
+/// An `attach` that measures.
+#[derive(Debug)]
+pub struct Attached {
+    running: Running,
+    first: String,
+}
+
+impl Attached {
+    /// Attaches to process `pid` and waits until it measures.
+    pub fn to(pid: u32) -> Attached {
+        Attached::with(&["-p", &pid.to_string()])
+    }
+
+    /// Attaches with these arguments and waits until it measures: it reports each half second, and
+    /// the first report is the proof that every probe is in place.
+    pub fn with(args: &[&str]) -> Attached {
+        let mut running = Attached::start(args);
+        let first = running.line(Duration::from_secs(60));
+        Attached { running, first }
+    }
+
+    /// Starts it without waiting, for runs that shall fail.
+    pub fn start(args: &[&str]) -> Running {
+        let mut command = Command::new(bin("phux-trace"));
+        command
+            .args(["attach", "--json", "--interval", "500ms", "-d", TIME_LIMIT])
+            .args(args);
+        Running::start(&mut command)
+    }
+
+    /// Process id of phux-trace.
+    pub fn pid(&self) -> u32 {
+        self.running.pid()
+    }
+
+    /// Ends it as Ctrl-C does; it must end well, and soon.
+    pub fn stop(self) -> Summed {
+        self.signal(Signal::INT);
+        self.end()
+    }
+
+    /// Waits for it to end by itself, because its target has.
+    pub fn end(self) -> Summed {
+        let (ended, first) = self.ended();
+        assert!(ended.status.success(), "{}\n{}", ended.status, ended.stderr);
+        Summed::read(
+            [first.as_str()]
+                .into_iter()
+                .chain(ended.stdout.iter().map(String::as_str)),
+        )
+    }
+
+    /// Waits for its end; gives that, and the line that was taken first.
+    pub fn ended(self) -> (Ended, String) {
+        (self.running.end(Duration::from_secs(60)), self.first)
+    }
+
+    /// Sends phux-trace a signal.
+    pub fn signal(&self, signal: Signal) {
+        self.running.signal(signal);
+    }
+}

@@ -1,0 +1,205 @@
+//! Real programs that own PTYs, each on a socket and in a folder of its own.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::machine::output_of;
+use crate::procfs;
+use crate::running::Running;
+use crate::wait::wait_for;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A tmux server of its own, ended on drop.
+#[derive(Debug)]
+pub struct Tmux {
+    dir: TempDir,
+    pid: u32,
+}
+
+impl Tmux {
+    /// Starts a server with one 80×24 session that runs `shell_command`, without the user's
+    /// configuration.
+    pub fn start(shell_command: &str) -> Tmux {
+        let dir = TempDir::new().expect("a folder");
+        let mut tmux = Tmux { dir, pid: 0 };
+        output_of(&mut tmux.command(&["new-session", "-d", "-x", "80", "-y", "24", shell_command]));
+        let pid = tmux.run(&["display-message", "-p", "#{pid}"]);
+        tmux.pid = pid
+            .trim()
+            .parse()
+            .unwrap_or_else(|e| panic!("pid of tmux: {e}: {pid}"));
+        tmux
+    }
+
+    /// Process id of the server.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The PTY of the first pane: N of `/dev/pts/N`.
+    pub fn pane_tty(&self) -> u32 {
+        let tty = self.run(&["display-message", "-p", "#{pane_tty}"]);
+        tty.trim()
+            .rsplit('/')
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or_else(|| panic!("{tty}"))
+    }
+
+    /// Runs a tmux command against this server; gives its output.
+    pub fn run(&self, args: &[&str]) -> String {
+        output_of(&mut self.command(args))
+    }
+
+    /// Waits until the first pane shows `text`.
+    pub fn wait_for_text(&self, text: &str) {
+        wait_for(SOON, || {
+            self.run(&["capture-pane", "-p"])
+                .contains(text)
+                .then_some(())
+        })
+        .unwrap_or_else(|| panic!("pane never showed {text:?}"));
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command
+            .arg("-S")
+            .arg(self.dir.path().join("s"))
+            .args(["-f", "/dev/null"])
+            .args(args);
+        command.env_remove("TMUX").env("TERM", "xterm");
+        command
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = self
+            .command(&["kill-server"])
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+/// A GNU screen session of its own, ended on drop.
+#[derive(Debug)]
+pub struct Screen {
+    dir: TempDir,
+    pid: u32,
+}
+
+impl Screen {
+    const NAME: &str = "phux-trace-test";
+
+    /// Starts a detached session that runs `shell_command`.
+    pub fn start(shell_command: &str) -> Screen {
+        let dir = TempDir::new().expect("a folder");
+        let sockets = dir.path().join("s");
+        std::fs::create_dir(&sockets).expect("socket folder");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&sockets, mode).expect("chmod");
+        let mut screen = Screen { dir, pid: 0 };
+        output_of(&mut screen.command(&["-dmS", Screen::NAME, "sh", "-c", shell_command]));
+        // The socket's name is PID.NAME.
+        screen.pid = wait_for(SOON, || {
+            std::fs::read_dir(screen.sockets())
+                .ok()?
+                .flatten()
+                .find_map(|entry| entry.file_name().to_str()?.split('.').next()?.parse().ok())
+        })
+        .expect("screen made its socket");
+        screen
+    }
+
+    /// Process id of the session's server.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn sockets(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("screen");
+        command.args(["-c", "/dev/null"]).args(args);
+        command
+            .env("SCREENDIR", self.sockets())
+            .env("TERM", "xterm")
+            .env_remove("STY");
+        command
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self
+            .command(&["-S", Screen::NAME, "-X", "quit"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+/// `script(1)` running a shell command, its record thrown away.
+#[derive(Debug)]
+pub struct Script(pub Running);
+
+impl Script {
+    /// Starts it and waits until its child is there.
+    pub fn start(shell_command: &str) -> Script {
+        let running = Running::start(Command::new("script").args([
+            "--quiet",
+            "--command",
+            shell_command,
+            "/dev/null",
+        ]));
+        wait_for(SOON, || {
+            (!procfs::children(running.pid()).is_empty()).then_some(())
+        })
+        .expect("script started its child");
+        Script(running)
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::need_tool;
+
+    #[test]
+    fn tmux_lives_and_dies_with_its_guard() {
+        if !need_tool("tmux") {
+            return;
+        }
+        let tmux = Tmux::start("echo hello; exec cat");
+        tmux.wait_for_text("hello");
+        let pid = tmux.pid();
+        assert!(procfs::is_alive(pid));
+        assert!(std::path::Path::new(&format!("/dev/pts/{}", tmux.pane_tty())).exists());
+        drop(tmux);
+        wait_for(SOON, || (!procfs::is_alive(pid)).then_some(())).expect("server ended");
+    }
+
+    #[test]
+    fn screen_lives_and_dies_with_its_guard() {
+        if !need_tool("screen") {
+            return;
+        }
+        let screen = Screen::start("exec cat");
+        let pid = screen.pid();
+        assert!(procfs::is_alive(pid));
+        drop(screen);
+        wait_for(SOON, || (!procfs::is_alive(pid)).then_some(())).expect("session ended");
+    }
+}

@@ -1,0 +1,324 @@
+//! From what was measured to the report.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use phux_perf::Snapshot;
+use probe_ebpf::events;
+
+use super::hops::Hops;
+use super::processes::{Processes, relation};
+use crate::report::model::Cause;
+use crate::report::model::{
+    Backend, Cost, Culprit, CulpritKind, Dist, End, Flush, HopRow, InProcess, Io, Loss, PtyRow,
+    Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
+};
+use crate::report::verdict::verdict;
+use crate::stats::{
+    self, Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
+};
+use crate::target::proc::policy_name;
+use crate::target::role::client_unit;
+
+/// Culprits and wakers told by name in one row; the rest is summed.
+const NAMED: usize = 10;
+
+/// Everything that a report is made of.
+pub(super) struct Material<'a> {
+    pub(super) last: bool,
+    pub(super) window: Window,
+    pub(super) asked: &'a str,
+    pub(super) state: &'a KernelState,
+    pub(super) processes: &'a Processes,
+    pub(super) holders: &'a [Holder],
+    pub(super) hops: &'a Hops,
+    pub(super) backends: &'a [Backend],
+    pub(super) in_process: Vec<InProcess>,
+    pub(super) cost: Cost,
+    pub(super) notes: Vec<String>,
+}
+
+/// The report, its verdict included.
+pub(super) fn report(m: Material<'_>) -> Report {
+    let mut report = Report {
+        schema_version: SCHEMA_VERSION,
+        last: m.last,
+        window: m.window,
+        verdict: Verdict {
+            cause: Cause::NoData,
+            sentence: String::new(),
+            evidence: Vec::new(),
+        },
+        target: Target {
+            asked: m.asked.to_owned(),
+            processes: m.processes.rows(),
+        },
+        backends: m.backends.to_vec(),
+        losses: losses(m.state),
+        cost: m.cost,
+        threads: threads(m.state, m.processes),
+        ptys: ptys(m.state, m.holders),
+        hops: hop_rows(m.state, m.hops, &m.in_process),
+        in_process: m.in_process,
+        notes: m.notes,
+    };
+    report.verdict = verdict(&report);
+    report
+}
+
+fn threads(state: &KernelState, processes: &Processes) -> Vec<ThreadRow> {
+    let traced = state.threads.values().chain(state.summed.values());
+    traced
+        .filter(|t| !t.is_quiet())
+        .map(|t| thread(t, state.at_ns, processes))
+        .collect()
+}
+
+fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
+    ThreadRow {
+        pid: t.pid,
+        tid: t.tid,
+        comm: t.comm.clone(),
+        role: processes.role(t.pid, &t.comm, t.pid == t.tid),
+        relation: relation(t.relation),
+        sched: sched_class(t.sched),
+        on_cpu_ns: t.on_cpu_ns,
+        blocked_ns: t.blocked_ns,
+        voluntary: t.voluntary,
+        involuntary: t.involuntary,
+        migrations: t.migrations,
+        wait: Dist::from(&t.wait),
+        waiting_ns: t.waiting_ns(now),
+        ran_instead: culprits(&t.blame),
+        wakers: wakers(&t.wakers),
+        exited: t.exited,
+        threads: t.threads.max(1),
+    }
+}
+
+fn sched_class(c: stats::SchedClass) -> SchedClass {
+    SchedClass {
+        policy: policy_name(u32::from(c.policy)),
+        nice: i32::from(c.nice),
+        rt_priority: u32::from(c.rt_priority),
+    }
+}
+
+/// Most time first; what has no name, and the names beyond [`NAMED`], as rows of their own.
+fn culprits(blame: &Blame) -> Vec<Culprit> {
+    let nameless = |kind, ns, slices| Culprit {
+        kind,
+        name: String::new(),
+        pids: Vec::new(),
+        more_pids: false,
+        ns,
+        slices,
+        sched: None,
+    };
+    let mut rows: Vec<Culprit> = blame
+        .culprits
+        .iter()
+        .map(|c| Culprit {
+            kind: CulpritKind::Task,
+            name: c.name.clone(),
+            pids: c.pids.clone(),
+            more_pids: c.more_pids,
+            ns: c.ns,
+            slices: c.slices,
+            sched: Some(sched_class(c.sched)),
+        })
+        .collect();
+    rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
+    let beyond = rows.split_off(rows.len().min(NAMED));
+    let (ns, slices) = beyond.iter().fold(
+        (blame.unknown_ns + blame.other_ns, blame.other_slices),
+        |(ns, n), c| (ns + c.ns, n + c.slices),
+    );
+    if blame.idle_ns != 0 {
+        rows.push(nameless(CulpritKind::Idle, blame.idle_ns, 0));
+    }
+    if ns != 0 {
+        rows.push(nameless(CulpritKind::Unknown, ns, slices));
+    }
+    rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
+    rows
+}
+
+fn wakers(w: &Wakers) -> Vec<Waker> {
+    let mut rows: Vec<Waker> =
+        w.by.iter()
+            .map(|(name, count)| Waker {
+                name: name.clone(),
+                count: *count,
+            })
+            .collect();
+    if w.interrupt != 0 {
+        rows.push(Waker {
+            name: "interrupt".into(),
+            count: w.interrupt,
+        });
+    }
+    if w.other != 0 {
+        rows.push(Waker {
+            name: "others".into(),
+            count: w.other,
+        });
+    }
+    rows.sort_by_key(|w| std::cmp::Reverse(w.count));
+    rows
+}
+
+/// The devpts instance as stat(2) gives it, so that it joins with `phux-trace list --json`.
+pub(super) fn devpts(pty: PtyId) -> u64 {
+    libc::makedev(pty.devpts >> 20, pty.devpts & 0xf_ffff)
+}
+
+fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
+    let mut ids: BTreeSet<PtyId> = state.io.keys().map(|k| k.pty).collect();
+    ids.extend(state.flush.keys().map(|(pty, _)| *pty));
+    ids.extend(holders.iter().map(|h| h.pty));
+    let ends = |pty, side| {
+        let here = holders
+            .iter()
+            .filter(move |h| h.pty == pty && h.side == side);
+        here.map(|h| End {
+            pid: h.pid,
+            name: h.name.clone(),
+        })
+        .collect()
+    };
+    let io = |pty, side, write| match state.io.get(&IoKey { pty, side, write }) {
+        Some(stat) => io(stat),
+        None => io(&IoStat::default()),
+    };
+    let flush = |pty, side| match state.flush.get(&(pty, side)) {
+        Some(stat) => flush(stat),
+        None => flush(&FlushStat::default()),
+    };
+    ids.into_iter()
+        .map(|pty| PtyRow {
+            index: pty.index,
+            devpts: devpts(pty),
+            master: ends(pty, Side::Master),
+            slave: ends(pty, Side::Slave),
+            master_reads: io(pty, Side::Master, false),
+            master_writes: io(pty, Side::Master, true),
+            slave_reads: io(pty, Side::Slave, false),
+            slave_writes: io(pty, Side::Slave, true),
+            flush_output: flush(pty, Side::Master),
+            flush_input: flush(pty, Side::Slave),
+        })
+        .collect()
+}
+
+fn io(stat: &IoStat) -> Io {
+    Io {
+        size: Dist::from(&stat.size),
+        duration: Dist::from(&stat.duration),
+        empty: stat.empty,
+    }
+}
+
+fn flush(stat: &FlushStat) -> Flush {
+    Flush {
+        wait: Dist::from(&stat.wait),
+        run: Dist::from(&stat.run),
+        reader_wait: Dist::from(&stat.reader_wait),
+        queued_by: wakers(&stat.queued_by),
+        ran_instead: culprits(&stat.blame),
+    }
+}
+
+fn hop_rows(state: &KernelState, hops: &Hops, inside: &[InProcess]) -> Vec<HopRow> {
+    // A probe carries no unit: the process tells it, if it can be asked.
+    let unit = |pid, metric: &str| {
+        let process = inside.iter().find(|p| p.pid == pid);
+        let row = process.and_then(|p| p.rows.iter().find(|r| r.metric == metric));
+        row.map(|r| r.unit.clone())
+            .or_else(|| client_unit(metric).map(String::from))
+    };
+    // A metric recorded in several places of the program can have several attached files (a server and a library).
+    let mut rows: BTreeMap<(u32, &str), (u32, Snapshot)> = BTreeMap::new();
+    for ((pid, id), values) in &state.hops {
+        let Some(hop) = hops.get(*id) else { continue };
+        let row = rows.entry((*pid, &hop.probe)).or_default();
+        row.0 += hop.sites;
+        row.1.merge(values);
+    }
+    rows.into_iter()
+        .map(|((pid, probe), (sites, values))| HopRow {
+            pid,
+            probe: probe.to_owned(),
+            unit: unit(pid, &probe.replace("__", ".")),
+            metric: probe.replace("__", "."),
+            sites,
+            value: Dist::from(&values),
+        })
+        .collect()
+}
+
+/// What each class of losses means for the figures.
+fn losses(state: &KernelState) -> Vec<Loss> {
+    const CLASSES: [(u32, &str, &str); 7] = [
+        (
+            events::LOSS_RING_FULL,
+            "ring_full",
+            "events of forks, execs or --events are missing; no figure is",
+        ),
+        (
+            events::LOSS_EXIT_RING,
+            "exit_ring",
+            "threads that ended are missing from the thread table",
+        ),
+        (
+            events::LOSS_THREAD_STATE,
+            "thread_state",
+            "threads were not traced: no memory for their state",
+        ),
+        (
+            events::LOSS_PTY_TABLE,
+            "pty_table",
+            "PTY reads, writes or flushes are missing: table full",
+        ),
+        (
+            events::LOSS_HOP_TABLE,
+            "hop_table",
+            "hops are missing: table full",
+        ),
+        (
+            events::LOSS_CLOCK_BACK,
+            "clock_back",
+            "times counted as 0: two CPUs' clocks disagreed",
+        ),
+        (
+            events::LOSS_HOP_ARG,
+            "hop_arg",
+            "hops are missing: their argument could not be read",
+        ),
+    ];
+    let mut rows: Vec<Loss> = CLASSES
+        .iter()
+        .filter_map(|(class, name, meaning)| {
+            let count = *state.losses.get(class)?;
+            (count != 0).then(|| Loss {
+                class: (*name).into(),
+                count,
+                meaning: (*meaning).into(),
+            })
+        })
+        .collect();
+    if state.missed != 0 {
+        rows.push(Loss {
+            class: "missed".into(),
+            count: state.missed,
+            meaning: "times a program could not run; some of them concern the target".into(),
+        });
+    }
+    if state.undecodable != 0 {
+        rows.push(Loss {
+            class: "undecodable".into(),
+            count: state.undecodable,
+            meaning: "records that phux-trace did not understand".into(),
+        });
+    }
+    rows
+}

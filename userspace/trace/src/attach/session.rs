@@ -1,0 +1,449 @@
+//! The run itself: set up, pull until something ends it, report.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::{ExitCode, ExitStatus};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+use super::assemble::{self, Material};
+use super::backends::Features;
+use super::cost::Meter;
+use super::hops::Hops;
+use super::inside::{self, Inside, Patience};
+use super::processes::Processes;
+use super::wrapped::Wrapped;
+use super::{Output, events, exit_code};
+use crate::cli::AttachArgs;
+use crate::probes::{Options, Probes};
+use crate::report::model::{Backend, InProcess, Relation, Report, Window};
+use crate::source::live::{self, monotonic_ns};
+use crate::source::{Event, Live};
+use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
+use crate::target::{Ask, Invoker, Survey, Target, resolve};
+
+/// How often the rings are emptied without being asked.
+const PULL: Duration = Duration::from_millis(100);
+/// How often we look whether the target still lives.
+const LOOK: Duration = Duration::from_millis(500);
+/// Status of a run that its duration ended, as timeout(1) has it.
+const TIMED_OUT: u8 = 124;
+
+/// Runs `attach`.
+///
+/// # Errors
+/// Unknown target, missing privileges, a kernel that refuses, output that cannot be written.
+pub fn run(args: &AttachArgs) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime")?;
+    runtime.block_on(attach(args))
+}
+
+async fn attach(args: &AttachArgs) -> Result<ExitCode> {
+    let output = Output::of(args);
+    // Before anything is started or loaded: a Ctrl-C from here on ends with the report.
+    let mut signals = Signals::new()?;
+    let mut wrapped = match args.command.as_slice() {
+        [] => None,
+        command => Some(Wrapped::prepare(command)?),
+    };
+    let survey = Survey::take().context("reading /proc")?;
+    let target = match &wrapped {
+        Some(w) => {
+            let mut target = resolve(&Ask::Pid(w.pid().into()), &survey, Invoker::current())?;
+            target.asked = args
+                .command
+                .iter()
+                .map(|a| a.to_string_lossy())
+                .collect::<Vec<_>>()
+                .join(" ");
+            target
+        }
+        None => {
+            let ask = match args.pid {
+                Some(pid) => Ask::Pid(pid.into()),
+                None => Ask::parse(args.target.as_deref()),
+            };
+            resolve(&ask, &survey, Invoker::current())?
+        }
+    };
+
+    let mut session = Session::begin(args, &target, &survey)?;
+    if let Some(w) = &mut wrapped {
+        w.go()?;
+    }
+    output.say(&format!(
+        "tracing {}; {}",
+        describe(&target),
+        match args.duration {
+            Some(d) => format!("the report comes in {}", humantime::format_duration(d)),
+            None => "Ctrl-C ends with the report".into(),
+        }
+    ));
+
+    let mut pull = interval_at(Instant::now() + PULL, PULL);
+    pull.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut look = interval_at(Instant::now() + LOOK, LOOK);
+    let mut report = args
+        .interval
+        .map(|every| interval_at(Instant::now() + every, every));
+    let deadline = args.duration.map(|d| Instant::now() + d);
+    let mut status = None;
+
+    let ended = loop {
+        tokio::select! {
+            () = signals.any() => break EndedBy::Signal,
+            () = until(deadline) => break EndedBy::Duration,
+            result = wait(&mut wrapped) => {
+                status = Some(result.context("waiting for the command")?);
+                break EndedBy::Target;
+            }
+            () = session.live.filling() => session.pull(output)?,
+            _ = pull.tick() => session.pull(output)?,
+            _ = look.tick() => if wrapped.is_none() && !session.processes.target_lives() {
+                break EndedBy::Target;
+            },
+            () = tick(&mut report) => {
+                let interval = session.interval(output)?;
+                output.report(&interval)?;
+            }
+        }
+    };
+    if let (Some(w), None) = (&mut wrapped, &status) {
+        status = Some(w.end().await.context("ending the command")?);
+    }
+    if ended == EndedBy::Target && wrapped.is_none() {
+        session
+            .notes
+            .push("the target ended; the figures are of the time until then".into());
+    }
+    let report = session.finish(output)?;
+    output.report(&report)?;
+    Ok(match (ended, status) {
+        (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
+        (_, Some(status)) => exit_code(status),
+        (_, None) => ExitCode::SUCCESS,
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EndedBy {
+    Signal,
+    Duration,
+    Target,
+}
+
+fn describe(target: &Target) -> String {
+    let pids: Vec<String> = target
+        .processes
+        .iter()
+        .take(4)
+        .map(|p| p.pid.to_string())
+        .collect();
+    let more = target.processes.len().saturating_sub(4);
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(" and {more} more")
+    };
+    let name = target.processes.first().map_or("", |p| p.comm.as_str());
+    format!(
+        "{} (pid {}{more})",
+        crate::escape::visible(name),
+        pids.join(", ")
+    )
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn tick(interval: &mut Option<tokio::time::Interval>) {
+    match interval {
+        Some(interval) => {
+            interval.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
+    match wrapped {
+        Some(w) => w.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What ends a run with its report.
+struct Signals {
+    int: tokio::signal::unix::Signal,
+    term: tokio::signal::unix::Signal,
+    hup: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals> {
+        let on = |kind| signal(kind).context("a signal handler");
+        Ok(Signals {
+            int: on(SignalKind::interrupt())?,
+            term: on(SignalKind::terminate())?,
+            hup: on(SignalKind::hangup())?,
+        })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.int.recv() => (),
+            _ = self.term.recv() => (),
+            _ = self.hup.recv() => (),
+        }
+    }
+}
+
+struct Session {
+    probes: Probes,
+    live: Live,
+    meter: Meter,
+    hops: Hops,
+    processes: Processes,
+    ended: Ended,
+    holders: BTreeMap<(PtyId, Side, u32), Holder>,
+    backends: Vec<Backend>,
+    notes: Vec<String>,
+    /// Servers that keep histograms of their own, or why one does not.
+    inside: Vec<(u32, Result<Inside, String>)>,
+    asked: String,
+    start: Start,
+    /// Where the interval under way began.
+    last: Option<KernelState>,
+    stream: events::Stream,
+}
+
+/// The two clocks at the moment when the window began.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    monotonic_ns: u64,
+    unix_ns: u64,
+}
+
+impl Start {
+    fn now() -> Start {
+        let unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Start {
+            monotonic_ns: monotonic_ns(),
+            unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl Session {
+    fn begin(args: &AttachArgs, target: &Target, survey: &Survey) -> Result<Session> {
+        let features = Features::ask()?;
+        let mut probes = Probes::load(&Options {
+            namespace: features.namespace,
+            fentry: features.fentry.is_ok(),
+            flush: features.flush.is_ok(),
+            uprobe: features.uprobe.is_ok(),
+            stream: args.events,
+            cpus_per_ring: args.cpus_per_ring,
+        })?;
+        for process in &target.processes {
+            probes.add_target(process.pid)?;
+        }
+        let mut processes = Processes::default();
+        for process in &target.processes {
+            processes.add(process, Relation::Target, survey);
+        }
+        for process in &target.peers {
+            processes.add(process, Relation::Peer, survey);
+        }
+        let live = Live::open(&probes)?;
+        probes.attach()?;
+        let mut hops = Hops::default();
+        if features.uprobe.is_ok() {
+            for process in &target.processes {
+                hops.follow(process.pid, &mut probes);
+            }
+        }
+        let seeded = probes.seed()?;
+        let servers = processes.phux_servers();
+        let patience = Patience::new();
+        let inside = servers
+            .into_iter()
+            .map(|pid| (pid, Inside::begin(pid, patience, || live.hops())))
+            .collect();
+        let meter = Meter::start(&probes);
+        let mut session = Session {
+            meter,
+            live,
+            hops,
+            processes,
+            ended: Ended::default(),
+            holders: BTreeMap::new(),
+            backends: features.backends(),
+            notes: target.notes.clone(),
+            inside,
+            asked: target.asked.clone(),
+            start: Start::now(),
+            last: None,
+            stream: events::Stream::default(),
+            probes,
+        };
+        session.hold(live::holders(&seeded));
+        Ok(session)
+    }
+
+    /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.
+    fn hold(&mut self, holders: Vec<Holder>) {
+        self.holders
+            .retain(|(pty, _, _), _| holders.iter().all(|h| h.pty != *pty));
+        for holder in holders {
+            self.processes.add_holder(&holder);
+            self.holders
+                .insert((holder.pty, holder.side, holder.pid), holder);
+        }
+    }
+
+    /// Empties the rings and follows what happened.
+    fn pull(&mut self, output: Output) -> Result<()> {
+        let drained_ns = monotonic_ns();
+        for event in self.live.drain() {
+            match event {
+                Event::Exit { thread, last } => {
+                    if last {
+                        self.processes.exited(thread.pid, thread.exit_code);
+                    }
+                    self.ended.add(*thread);
+                }
+                Event::Fork(task) => self.processes.forked(&task),
+                Event::Exec(task) => {
+                    self.notes.extend(self.processes.execed(&task));
+                    if self.processes.targets().contains(&task.at.pid) {
+                        self.hops.follow(task.at.pid, &mut self.probes);
+                    }
+                }
+                Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {
+                    if output.json {
+                        self.stream.push(event);
+                    }
+                }
+            }
+        }
+        self.write_events(Some(drained_ns))
+    }
+
+    fn write_events(&mut self, drained_ns: Option<u64>) -> Result<()> {
+        let offset = i128::from(self.start.unix_ns) - i128::from(self.start.monotonic_ns);
+        let out = &mut io::stdout().lock();
+        self.stream.write(drained_ns, &self.hops, offset, out)
+    }
+
+    /// Everything up to now. The living are read out before the ended: who ends in between is in both, not in neither.
+    fn state(&mut self, output: Output) -> Result<KernelState> {
+        let mut state = self.live.state(&self.probes)?;
+        self.pull(output)?;
+        state.complete(&self.ended);
+        Ok(state)
+    }
+
+    /// What came since the last interval.
+    fn interval(&mut self, output: Output) -> Result<Report> {
+        let holders = live::holders(&self.probes.holders()?);
+        self.hold(holders);
+        let state = self.state(output)?;
+        let since = match &self.last {
+            Some(last) => state.since(last),
+            None => state.clone(),
+        };
+        let began = self
+            .last
+            .as_ref()
+            .map_or(self.start.monotonic_ns, |l| l.at_ns);
+        let report = self.report(&since, began, false, Vec::new());
+        self.last = Some(state);
+        Ok(report)
+    }
+
+    /// Detaches, reads everything out, and reports the whole run.
+    fn finish(mut self, output: Output) -> Result<Report> {
+        let holders = self.probes.holders().map(|bytes| live::holders(&bytes));
+        let patience = Patience::new();
+        let in_process = self.inside.iter().map(|(pid, inside)| match inside {
+            Ok(inside) => inside.end(patience, || self.live.hops(), &self.hops),
+            Err(why) => inside::missing(*pid, why.clone()),
+        });
+        let in_process = in_process.collect();
+        self.probes.detach();
+        // Without the last look the first one still tells who held what.
+        self.hold(holders.unwrap_or_default());
+        let state = self.state(output)?;
+        self.write_events(None)?;
+        Ok(self.report(&state, self.start.monotonic_ns, true, in_process))
+    }
+
+    fn report(
+        &mut self,
+        state: &KernelState,
+        began_ns: u64,
+        last: bool,
+        in_process: Vec<InProcess>,
+    ) -> Report {
+        let holders: Vec<Holder> = self.holders.values().cloned().collect();
+        let mut notes = self.notes.clone();
+        notes.extend(self.hops.notes.iter().cloned());
+        let passed = self.processes.passed();
+        if passed != 0 {
+            notes.push(format!(
+                "{passed} processes came and went in the target's terminals; their threads are summed by name"
+            ));
+        }
+        let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
+        assemble::report(Material {
+            last,
+            window: Window {
+                start_unix_ms: (self.start.unix_ns + since_start) / 1_000_000,
+                duration_ns: state.at_ns.saturating_sub(began_ns),
+                host: host(),
+                kernel: kernel(),
+                cpus: cpus(),
+            },
+            asked: &self.asked,
+            state,
+            processes: &self.processes,
+            holders: &holders,
+            hops: &self.hops,
+            backends: &self.backends,
+            in_process,
+            cost: self.meter.read(&self.probes, last),
+            notes,
+        })
+    }
+}
+
+fn host() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn kernel() -> String {
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}

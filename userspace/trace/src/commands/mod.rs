@@ -1,0 +1,31 @@
+//! The commands, one a file.
+
+use std::process::ExitCode;
+
+use crate::cli::{Cli, Command};
+
+pub mod attach;
+pub mod completions;
+pub mod doctor;
+pub mod list;
+pub mod man;
+pub mod probes;
+pub mod schema;
+mod style;
+
+/// Runs the command that was typed.
+///
+/// # Errors
+/// Whatever made it fail; a broken pipe of the output is among it.
+pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Attach(args) => attach::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Probes(args) => probes::run(&args),
+        Command::Schema(args) => schema::run(args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+        Command::Shim(args) => Ok(crate::attach::wrapped::shim(args.fd, &args.command)),
+    }
+}

@@ -1,0 +1,357 @@
+//! Loads the kernel side and attaches it. libbpf-rs does both; what was refused is named.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, UsdtOpts};
+use probe_ebpf::events;
+use probe_ebpf::{ProbeSkel, ProbeSkelBuilder};
+use thiserror::Error;
+
+use super::trial::{PidNamespace, explain};
+use super::{log, percpu};
+
+/// CPUs that share one ring: more, and one consumer cannot keep up with one ring.
+const CPUS_PER_RING: u32 = 8;
+/// Bytes of one ring. In 100 ms, the longest time between two pulls, 8 CPUs at
+/// 100,000 events/s each write about 6 MB.
+const RING_BYTES: u32 = 8 << 20;
+
+/// What to load.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Own pid namespace, from [`super::trial::pid_namespace`].
+    pub namespace: PidNamespace,
+    /// fentry works here: see [`super::trial::try_feature`].
+    pub fentry: bool,
+    /// `flush_to_ldisc` can be found here.
+    pub flush: bool,
+    /// Uprobes work here.
+    pub uprobe: bool,
+    /// Emit an event for each PTY read and write, flush and hop.
+    pub stream: bool,
+    /// CPUs per ring, rounded up to a power of two; `None` for the default of 8.
+    pub cpus_per_ring: Option<u32>,
+}
+
+/// A USDT probe to attach to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HopProbe {
+    /// The ELF file, as phux-trace can open it.
+    pub path: PathBuf,
+    /// Provider (`phux`).
+    pub provider: String,
+    /// Name (`pty__read__size`).
+    pub name: String,
+}
+
+/// Why the kernel side is not there.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The kernel refused to load or to attach a part without which nothing works.
+    #[error("the kernel refused {what}: {why}. `phux-trace doctor` says what is missing")]
+    Refused {
+        /// The step.
+        what: &'static str,
+        /// The kernel's, or libbpf's, reason.
+        why: String,
+    },
+}
+
+/// The loaded kernel side. Dropping it detaches and unloads everything.
+pub struct Probes {
+    // Links first: fields are dropped in this order, programs must be detached before they go.
+    links: Vec<Link>,
+    hops: Vec<Link>,
+    rings: Vec<MapHandle>,
+    skel: ProbeSkel<'static>,
+}
+
+impl std::fmt::Debug for Probes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Probes")
+            .field("links", &self.links.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Rings for so many CPUs: `(rings, shift)`, where a CPU's ring is `cpu >> shift`.
+fn ring_layout(cpus: u32, cpus_per_ring: u32) -> (u32, u32) {
+    let shift = cpus_per_ring.max(1).next_power_of_two().trailing_zeros();
+    (((cpus.max(1) - 1) >> shift) + 1, shift)
+}
+
+fn step<T>(
+    what: &'static str,
+    f: impl FnOnce() -> Result<T, libbpf_rs::Error>,
+) -> Result<T, LoadError> {
+    let (result, said) = log::listening(f);
+    result.map_err(|e| LoadError::Refused {
+        what,
+        why: explain(&e, &said),
+    })
+}
+
+impl Probes {
+    /// Loads all programs that these options allow; attaches none.
+    pub fn load(options: &Options) -> Result<Probes, LoadError> {
+        let cpus = libbpf_rs::num_possible_cpus()
+            .ok()
+            .and_then(|n| u32::try_from(n).ok())
+            .unwrap_or(1);
+        let (n_rings, shift) = ring_layout(cpus, options.cpus_per_ring.unwrap_or(CPUS_PER_RING));
+
+        // The skeleton borrows its object for as long as it lives. This cell holds
+        // no kernel object; leaking its few bytes spares a self-referential struct.
+        let cell = Box::leak(Box::new(MaybeUninit::uninit()));
+        let skel = step("the BPF programs", || {
+            let mut open = ProbeSkelBuilder::default().open(cell)?;
+            if let Some(ro) = open.maps.rodata_data.as_mut() {
+                ro.ns_level = options.namespace.level;
+                ro.ns_addr = options.namespace.addr;
+                ro.self_tgid = std::process::id();
+                ro.rq_to_preempt_count = percpu::rq_to_preempt_count().unwrap_or(0);
+                ro.stream_events = options.stream;
+                ro.ring_shift = shift;
+                ro.ring_wake_bytes = RING_BYTES / 4;
+            }
+            open.maps.cpus.set_max_entries(cpus)?;
+            open.maps.rings.set_max_entries(n_rings)?;
+            let p = &mut open.progs;
+            for program in [
+                &mut p.tty_read_begins,
+                &mut p.tty_read_ends,
+                &mut p.tty_write_begins,
+                &mut p.tty_write_ends,
+            ] {
+                program.set_autoload(options.fentry);
+            }
+            p.sys_enter.set_autoload(!options.fentry);
+            p.sys_exit.set_autoload(!options.fentry);
+            for program in [&mut p.flush_queued, &mut p.flush_starts, &mut p.flush_ends] {
+                program.set_autoload(options.flush);
+            }
+            p.hop.set_autoload(options.uprobe);
+            open.load()
+        })?;
+
+        let mut rings = Vec::new();
+        for i in 0..n_rings {
+            let ring = step("a ring buffer", new_ring)?;
+            step("a ring buffer", || {
+                use std::os::fd::AsRawFd;
+                let fd = ring.as_fd().as_raw_fd() as u32;
+                skel.maps
+                    .rings
+                    .update(&i.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+            })?;
+            rings.push(ring);
+        }
+        Ok(Probes {
+            links: Vec::new(),
+            hops: Vec::new(),
+            rings,
+            skel,
+        })
+    }
+
+    /// Names a process to trace before [`Probes::seed`], or one whose exec must not end its being the target.
+    pub fn add_target(&self, pid: u32) -> Result<(), LoadError> {
+        step("one more process", || {
+            let relation = events::REL_TARGET;
+            self.skel.maps.processes.update(
+                &pid.to_ne_bytes(),
+                &relation.to_ne_bytes(),
+                MapFlags::ANY,
+            )
+        })
+    }
+
+    /// Attaches the scheduler, lifecycle and PTY programs.
+    pub fn attach(&mut self) -> Result<(), LoadError> {
+        let p = &self.skel.progs;
+        // Forks first: whoever is born while we seed inherits.
+        let all = [
+            &p.sched_process_fork,
+            &p.sched_process_exec,
+            &p.sched_process_exit,
+            &p.sched_wakeup_new,
+            &p.sched_waking,
+            &p.sched_migrate_task,
+            &p.sched_switch,
+            &p.flush_queued,
+            &p.flush_starts,
+            &p.flush_ends,
+            &p.tty_read_ends,
+            &p.tty_write_ends,
+            &p.tty_read_begins,
+            &p.tty_write_begins,
+            &p.sys_exit,
+            &p.sys_enter,
+        ];
+        for program in all {
+            if !program.autoload() {
+                continue;
+            }
+            self.links
+                .push(step("to attach a program", || program.attach_trace())?);
+        }
+        Ok(())
+    }
+
+    /// Attaches one USDT probe at all its sites in whatever process runs that file; `id` comes back as `hop_key.hop`.
+    pub fn attach_hop(&mut self, id: u32, hop: &HopProbe) -> Result<(), LoadError> {
+        let program = &self.skel.progs.hop;
+        let link = step("a USDT probe", || {
+            program.attach_usdt_with_opts(
+                -1,
+                &hop.path,
+                &hop.provider,
+                &hop.name,
+                UsdtOpts {
+                    cookie: u64::from(id),
+                    ..UsdtOpts::default()
+                },
+            )
+        })?;
+        self.hops.push(link);
+        Ok(())
+    }
+
+    /// Starts to trace: the PTYs of the target, whoever is at their other ends, and all their threads.
+    /// Returns the raw [`events::pty_holder`] records.
+    pub fn seed(&self) -> Result<Vec<u8>, LoadError> {
+        let p = &self.skel.progs;
+        run_iterator(&p.seed_ptys)?;
+        let holders = run_iterator(&p.seed_holders)?;
+        // Twice: a thread whose parent was seeded only after it was born is found by the second pass.
+        run_iterator(&p.seed_threads)?;
+        run_iterator(&p.seed_threads)?;
+        Ok(holders)
+    }
+
+    /// Who holds the traced PTYs now: raw [`events::pty_holder`] records.
+    pub fn holders(&self) -> Result<Vec<u8>, LoadError> {
+        run_iterator(&self.skel.progs.seed_holders)
+    }
+
+    /// Raw [`events::thread_stats`] records of all traced threads that live.
+    pub fn dump_threads(&self) -> Result<Vec<u8>, LoadError> {
+        run_iterator(&self.skel.progs.dump_threads)
+    }
+
+    /// Stops all measuring; the maps stay readable.
+    pub fn detach(&mut self) {
+        self.hops.clear();
+        // The other way round than attached: a switch seen without its wake-up would look like a long wait.
+        while self.links.pop().is_some() {}
+    }
+
+    /// The rings, for whoever drains them.
+    pub fn ring_fds(&self) -> std::io::Result<Vec<OwnedFd>> {
+        self.rings
+            .iter()
+            .map(|r| r.as_fd().try_clone_to_owned())
+            .collect()
+    }
+
+    /// A map by the kernel side's name for it.
+    pub fn map_fds(&self) -> std::io::Result<MapFds> {
+        let m = &self.skel.maps;
+        Ok(MapFds {
+            pty_io: m.pty_io.as_fd().try_clone_to_owned()?,
+            pty_flush: m.pty_flush.as_fd().try_clone_to_owned()?,
+            hop_stats: m.hop_stats.as_fd().try_clone_to_owned()?,
+            losses: m.losses.as_fd().try_clone_to_owned()?,
+        })
+    }
+
+    /// Run-time statistics of the own programs: `(name, runs, ns)`. They count only
+    /// while somebody holds the descriptor of `aya::sys::enable_stats`.
+    pub fn run_times(&self) -> Vec<(String, u64, u64)> {
+        let own: Vec<u32> = self.program_ids();
+        ProgInfoIter::default()
+            .filter(|p| own.contains(&p.id))
+            .map(|p| {
+                (
+                    p.name.to_string_lossy().into_owned(),
+                    p.run_cnt,
+                    p.run_time_ns,
+                )
+            })
+            .collect()
+    }
+
+    /// How often one of the own programs could not run, because it ran on that CPU already.
+    pub fn missed(&self) -> u64 {
+        let own: Vec<u32> = self.program_ids();
+        ProgInfoIter::default()
+            .filter(|p| own.contains(&p.id))
+            .map(|p| p.recursion_misses)
+            .sum()
+    }
+
+    fn program_ids(&self) -> Vec<u32> {
+        use libbpf_rs::skel::Skel;
+        self.skel
+            .object()
+            .progs()
+            .filter(|p| p.autoload())
+            .filter_map(|p| libbpf_rs::Program::id_from_fd(p.as_fd()).ok())
+            .collect()
+    }
+}
+
+/// Descriptors of the maps that user space reads.
+#[derive(Debug)]
+pub struct MapFds {
+    /// `io_key` → `io_stats`.
+    pub pty_io: OwnedFd,
+    /// `flush_key` → `flush_stats`.
+    pub pty_flush: OwnedFd,
+    /// `hop_key` → `hist`.
+    pub hop_stats: OwnedFd,
+    /// `loss` → count, per CPU.
+    pub losses: OwnedFd,
+}
+
+fn new_ring() -> libbpf_rs::Result<MapHandle> {
+    let opts = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+        sz: std::mem::size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as u64,
+        ..Default::default()
+    };
+    MapHandle::create(MapType::RingBuf, Some("phux_ring"), 0, 0, RING_BYTES, &opts)
+}
+
+fn run_iterator(program: &libbpf_rs::ProgramMut<'_>) -> Result<Vec<u8>, LoadError> {
+    use std::io::Read;
+    step("a task iterator", || {
+        let link = program.attach()?;
+        let mut all = Vec::new();
+        libbpf_rs::Iter::new(&link)?.read_to_end(&mut all)?;
+        Ok(all)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cpu_has_a_ring() {
+        for cpus in 1..300 {
+            for per_ring in 1..20 {
+                let (rings, shift) = ring_layout(cpus, per_ring);
+                assert!(
+                    (cpus - 1) >> shift < rings,
+                    "{cpus} CPUs, {per_ring} a ring"
+                );
+                assert!(1 << shift >= per_ring);
+            }
+        }
+        assert_eq!(ring_layout(192, 8), (24, 3));
+    }
+}

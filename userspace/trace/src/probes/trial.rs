@@ -1,0 +1,217 @@
+//! What this kernel and these privileges allow, found by asking: one small program is loaded, and
+//! attached, for each thing.
+
+use std::io::Read;
+use std::mem::MaybeUninit;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{ErrorKind, Iter, Link};
+use probe_ebpf::{OpenTrialSkel, TrialSkel, TrialSkelBuilder};
+
+use super::{log, system};
+
+/// Something that a kernel can refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// BTF-typed tracepoints: the ground that everything stands on.
+    TpBtf,
+    /// State kept by task.
+    TaskStorage,
+    /// Ring buffers.
+    Ring,
+    /// `bpf_loop()`: walking back over a CPU's slices.
+    Loop,
+    /// Task iterators: seeding and reading out.
+    Iterator,
+    /// Functions traced at entry and exit: the cheap way to PTY reads and writes.
+    Fentry,
+    /// Uprobes with cookies: USDT.
+    Uprobe,
+    /// The address of `flush_to_ldisc`: the kworker's hop.
+    Flush,
+}
+
+impl Feature {
+    /// All of them, the indispensable ones first.
+    pub const ALL: [Feature; 8] = [
+        Feature::TpBtf,
+        Feature::TaskStorage,
+        Feature::Ring,
+        Feature::Loop,
+        Feature::Iterator,
+        Feature::Flush,
+        Feature::Fentry,
+        Feature::Uprobe,
+    ];
+
+    /// Without this `attach` cannot run.
+    pub fn is_required(self) -> bool {
+        !matches!(self, Feature::Fentry | Feature::Uprobe | Feature::Flush)
+    }
+
+    /// Name in the field's terms.
+    pub fn name(self) -> &'static str {
+        match self {
+            Feature::TpBtf => "BTF tracepoints (tp_btf)",
+            Feature::TaskStorage => "BPF task storage",
+            Feature::Ring => "BPF ring buffer",
+            Feature::Loop => "bpf_loop",
+            Feature::Iterator => "BPF task iterators",
+            Feature::Fentry => "fentry/fexit",
+            Feature::Uprobe => "uprobes (USDT)",
+            Feature::Flush => "flush_to_ldisc symbol",
+        }
+    }
+
+    /// What a report lacks without it.
+    pub fn lost(self) -> &'static str {
+        match self {
+            Feature::Fentry => {
+                "PTY calls through io_uring and of processes that open a PTY later; every syscall \
+                 of the host costs some ns more meanwhile"
+            }
+            Feature::Flush => "the kworker's hop and the reader's wait",
+            Feature::Uprobe => "the hops inside the target",
+            _ => "everything: attach cannot run",
+        }
+    }
+
+    /// What would bring it.
+    pub fn fix(self) -> &'static str {
+        match self {
+            Feature::Fentry => "a kernel that allows fentry",
+            Feature::Flush => {
+                "root, or CAP_SYSLOG; kernel.kptr_restrict below 2; a kernel with CONFIG_KALLSYMS"
+            }
+            Feature::Uprobe => "a kernel with CONFIG_UPROBES",
+            _ => "a kernel from 6.1 with BTF, as distributions build it",
+        }
+    }
+}
+
+/// Where phux-trace itself stands among the pid namespaces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PidNamespace {
+    /// Depth; 0 is the initial one.
+    pub level: u32,
+    /// Kernel address of it, to compare with.
+    pub addr: u64,
+}
+
+/// The answer to one trial: `Err` holds the kernel's reason.
+pub type Answer = Result<(), String>;
+
+/// Tries one feature.
+pub fn try_feature(feature: Feature) -> Answer {
+    let mut ns = PidNamespace::default();
+    attempt(feature, &mut ns)
+}
+
+/// Asks the kernel for phux-trace's own pid namespace. Needs [`Feature::Iterator`].
+pub fn pid_namespace() -> Result<PidNamespace, String> {
+    let mut ns = PidNamespace::default();
+    attempt(Feature::Iterator, &mut ns)?;
+    Ok(ns)
+}
+
+fn attempt(feature: Feature, ns: &mut PidNamespace) -> Answer {
+    if feature == Feature::Flush {
+        // A hidden address would load, and then match no work at all.
+        system::shows_address("flush_to_ldisc")?;
+    }
+    let (result, said) = log::listening(|| {
+        let mut object = MaybeUninit::uninit();
+        let mut open = TrialSkelBuilder::default().open(&mut object)?;
+        only(&mut open, feature);
+        let skel = open.load()?;
+        let _link = attach(&skel, feature, ns)?;
+        Ok::<_, libbpf_rs::Error>(())
+    });
+    result.map_err(|e| explain(&e, &said))
+}
+
+/// The error with its reason, in one line.
+pub(crate) fn explain(error: &libbpf_rs::Error, said: &[String]) -> String {
+    if error.kind() == ErrorKind::PermissionDenied {
+        return match log::reason(said) {
+            Some(reason) => format!("permission denied ({reason})"),
+            None => "permission denied".into(),
+        };
+    }
+    match log::reason(said) {
+        Some(reason) => format!("{error} ({reason})"),
+        None => error.to_string(),
+    }
+}
+
+/// Leaves one program and the maps that it needs.
+fn only(open: &mut OpenTrialSkel<'_>, feature: Feature) {
+    let p = &mut open.progs;
+    p.try_tp_btf.set_autoload(feature == Feature::TpBtf);
+    p.try_storage.set_autoload(feature == Feature::TaskStorage);
+    p.try_ring.set_autoload(feature == Feature::Ring);
+    p.try_loop.set_autoload(feature == Feature::Loop);
+    p.try_iter.set_autoload(feature == Feature::Iterator);
+    p.try_fentry.set_autoload(feature == Feature::Fentry);
+    p.try_uprobe.set_autoload(feature == Feature::Uprobe);
+    p.try_flush.set_autoload(feature == Feature::Flush);
+    // A map that the kernel does not know would fail every other trial.
+    let _ = open
+        .maps
+        .storage
+        .set_autocreate(feature == Feature::TaskStorage);
+    let _ = open.maps.ring.set_autocreate(feature == Feature::Ring);
+}
+
+fn attach(
+    skel: &TrialSkel<'_>,
+    feature: Feature,
+    ns: &mut PidNamespace,
+) -> libbpf_rs::Result<Link> {
+    let p = &skel.progs;
+    match feature {
+        Feature::TpBtf => p.try_tp_btf.attach_trace(),
+        Feature::TaskStorage => p.try_storage.attach_trace(),
+        Feature::Ring => p.try_ring.attach_trace(),
+        Feature::Loop => p.try_loop.attach_trace(),
+        Feature::Fentry => p.try_fentry.attach_trace(),
+        Feature::Flush => p.try_flush.attach_trace(),
+        Feature::Iterator => {
+            let link = p.try_iter.attach()?;
+            let mut all = Vec::new();
+            Iter::new(&link)?.read_to_end(&mut all)?;
+            if let Some(bss) = &skel.maps.bss_data {
+                *ns = PidNamespace {
+                    level: bss.self_level,
+                    addr: bss.self_ns,
+                };
+            }
+            Ok(link)
+        }
+        Feature::Uprobe => {
+            let (path, offset) = own_function().ok_or_else(|| {
+                libbpf_rs::Error::from(std::io::Error::other("own code is not in /proc/self/maps"))
+            })?;
+            p.try_uprobe
+                .attach_uprobe(false, std::process::id() as i32, path, offset)
+        }
+    }
+}
+
+/// File and offset of one function of this very program, to try a uprobe on.
+fn own_function() -> Option<(std::path::PathBuf, usize)> {
+    let address = own_function as *const () as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    for line in maps.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let (range, _perms, offset) = (fields.next()?, fields.next()?, fields.next()?);
+        let (from, to) = range.split_once('-')?;
+        let from = usize::from_str_radix(from, 16).ok()?;
+        let to = usize::from_str_radix(to, 16).ok()?;
+        if (from..to).contains(&address) {
+            let offset = usize::from_str_radix(offset, 16).ok()?;
+            return Some(("/proc/self/exe".into(), address - from + offset));
+        }
+    }
+    None
+}

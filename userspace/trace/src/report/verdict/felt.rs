@@ -1,0 +1,139 @@
+//! What a person can feel, and what is noise.
+
+use phux_perf::{Snapshot, bucket_bounds};
+
+use crate::report::model::{Dist, ThreadRow};
+
+/// A wait from here on is slow, ns. Source: phux's healthy values, `pty.queue_wait` p99 below 1 ms.
+pub(super) const SLOW_NS: u64 = 1_000_000;
+
+/// A p99 from here on is lag, ns. Source: an echo passes some five run queues (kworker, child,
+/// kworker, reader, client), and the echo p99 that people complained of in phux's ADR 0096 was
+/// 14.8 ms; a fifth of it at each is enough. 2.1 ms in all was the state after the repair.
+pub(super) const LAG_NS: u64 = 3_000_000;
+
+/// One wait from here on is seen as a freeze, ns. Source: the 0.1 s within which a system seems to
+/// react at once (Miller 1968, Nielsen 1993).
+pub(super) const FREEZE_NS: u64 = 100_000_000;
+
+/// So many slow waits at least: one or two are chance on any machine (own choice; three waits of
+/// 2 ms in ten seconds are no problem).
+pub(super) const MIN_SLOW: u64 = 5;
+
+/// Slow waits that take one part in so many of the window are felt whatever the percentiles say,
+/// which many quick waits can thin out. Own choice: as much as one freeze in ten seconds.
+pub(super) const SHARE: u64 = 100;
+
+/// With fewer waits than this, their being quick proves little (own choice: four seconds of typing).
+pub(super) const FEW: u64 = 20;
+
+/// Waits of one kind, as far as they matter to a person.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Waits {
+    /// All that ended.
+    pub(super) all: Snapshot,
+    /// Those of [`SLOW_NS`] and more, by their buckets' lower bounds: never too many.
+    pub(super) slow: u64,
+    /// What those took at least, ns.
+    slow_ns: u64,
+    /// The longest that had not ended with the window, ns.
+    pub(super) pending_ns: u64,
+}
+
+impl Waits {
+    /// Adds waits that ended.
+    pub(super) fn add(&mut self, dist: &Dist) {
+        let buckets: Vec<_> = dist
+            .buckets
+            .iter()
+            .map(|b| (usize::from(b.idx), b.count))
+            .collect();
+        for &(idx, count) in &buckets {
+            let (lower, _) = bucket_bounds(idx);
+            if lower >= SLOW_NS {
+                self.slow = self.slow.saturating_add(count);
+                self.slow_ns = self.slow_ns.saturating_add(lower.saturating_mul(count));
+            }
+        }
+        let Dist {
+            count,
+            sum,
+            min,
+            max,
+            ..
+        } = *dist;
+        self.all
+            .merge(&Snapshot::from_parts(count, sum, min, max, &buckets));
+    }
+
+    /// Adds one that had not ended.
+    pub(super) fn add_pending(&mut self, ns: u64) {
+        self.pending_ns = self.pending_ns.max(ns);
+        if ns >= SLOW_NS {
+            self.slow = self.slow.saturating_add(1);
+            self.slow_ns = self.slow_ns.saturating_add(ns);
+        }
+    }
+
+    /// Waits of a thread, the one that had not ended included.
+    pub(super) fn add_thread(&mut self, thread: &ThreadRow) {
+        self.add(&thread.wait);
+        if let Some(ns) = thread.waiting_ns {
+            self.add_pending(ns);
+        }
+    }
+
+    /// Waits of one distribution.
+    pub(super) fn of(dist: &Dist) -> Self {
+        let mut waits = Waits::default();
+        waits.add(dist);
+        waits
+    }
+
+    /// Whether there was any.
+    pub(super) fn any(&self) -> bool {
+        self.all.count > 0 || self.pending_ns > 0
+    }
+
+    /// The longest, ns.
+    pub(super) fn longest(&self) -> u64 {
+        self.all.max.max(self.pending_ns)
+    }
+
+    /// All of them together, ns.
+    pub(super) fn total(&self) -> u64 {
+        self.all.sum.saturating_add(self.pending_ns)
+    }
+
+    /// What the slow ones took: what findings are ranked by, ns.
+    pub(super) fn delay(&self) -> u64 {
+        self.slow_ns
+    }
+
+    /// Whether a person could feel them in a window of this length.
+    pub(super) fn felt(&self, window_ns: u64) -> bool {
+        let freeze = self.longest() >= FREEZE_NS;
+        let lag = self.all.percentile(99.0) >= LAG_NS;
+        let share = self.slow_ns.saturating_mul(SHARE) >= window_ns;
+        freeze || self.slow >= MIN_SLOW && (lag || share)
+    }
+}
+
+/// Whether keystrokes wake a peer: the flush worker does it, so a kworker is among its wakers.
+///
+/// `make` and a compiler driver sleep most of the time as an editor does, but wait for their
+/// children, and nobody types at them. Where no wakers are known every peer counts.
+pub(super) fn takes_keys(t: &ThreadRow) -> bool {
+    t.wakers.is_empty() || t.wakers.iter().any(|w| w.name.starts_with("kworker/"))
+}
+
+/// Whether a thread waits because it wants more CPU than there is: a compile, not a victim of one.
+///
+/// It ran for a fifth of its life, or it was seldom blocked and got some share. An interactive
+/// thread sleeps for nearly all of its life; one that is starved wants to run but gets next to nothing.
+pub(super) fn is_hog(t: &ThreadRow) -> bool {
+    let waits = u128::from(t.wait.sum) + u128::from(t.waiting_ns.unwrap_or(0));
+    let (ran, blocked) = (u128::from(t.on_cpu_ns), u128::from(t.blocked_ns));
+    let life = ran + blocked + waits;
+    life > 0 && (ran * 5 >= life || (ran * 20 >= life && blocked * 2 <= life))
+}

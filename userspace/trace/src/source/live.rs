@@ -1,0 +1,184 @@
+//! The live kernel as a source.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::task::Poll;
+
+use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
+use phux_perf::Snapshot;
+use probe_ebpf::events;
+use thiserror::Error;
+use tokio::io::unix::AsyncFd;
+
+use super::decode::Event;
+use super::raw::{self, Pod};
+use crate::probes::{LoadError, Probes};
+use crate::stats::{FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, hist};
+
+/// Why something could not be read from the kernel.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// A map could not be opened or read.
+    #[error("a BPF map could not be read")]
+    Map(#[from] MapError),
+    /// A descriptor could not be had.
+    #[error("a BPF descriptor could not be had")]
+    Io(#[from] io::Error),
+    /// An iterator did not run.
+    #[error(transparent)]
+    Iterator(#[from] LoadError),
+}
+
+/// Rings and maps of the loaded programs. Made inside a tokio runtime.
+pub struct Live {
+    rings: Vec<AsyncFd<RingBuf<MapData>>>,
+    io: HashMap<MapData, Pod<events::io_key>, Pod<events::io_stats>>,
+    flush: HashMap<MapData, Pod<events::flush_key>, Pod<events::flush_stats>>,
+    hops: HashMap<MapData, Pod<events::hop_key>, Pod<events::hist>>,
+    losses: PerCpuArray<MapData, u64>,
+    /// Records that could not be decoded.
+    undecodable: u64,
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live")
+            .field("rings", &self.rings.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Live {
+    /// Opens what the loaded programs write to.
+    pub fn open(probes: &Probes) -> Result<Live, SourceError> {
+        let mut rings = Vec::new();
+        for fd in probes.ring_fds()? {
+            let ring = RingBuf::try_from(Map::RingBuf(MapData::from_fd(fd)?))?;
+            // SAFETY: a RingBuf keeps one descriptor, open and the same, for as long as it lives.
+            let ring = unsafe { AsyncFd::register(ring) };
+            rings.push(ring.map_err(io::Error::from)?);
+        }
+        let fds = probes.map_fds()?;
+        Ok(Live {
+            rings,
+            io: Map::HashMap(MapData::from_fd(fds.pty_io)?).try_into()?,
+            flush: Map::HashMap(MapData::from_fd(fds.pty_flush)?).try_into()?,
+            hops: Map::HashMap(MapData::from_fd(fds.hop_stats)?).try_into()?,
+            losses: Map::PerCpuArray(MapData::from_fd(fds.losses)?).try_into()?,
+            undecodable: 0,
+        })
+    }
+
+    /// Waits until the kernel says that a ring fills up. Besides, [`Live::drain`] is to be called by a timer.
+    pub async fn filling(&self) {
+        std::future::poll_fn(|cx| {
+            for ring in &self.rings {
+                // An error here would come again at once; the timer drains all the same.
+                if let Poll::Ready(Ok(mut guard)) = ring.poll_read_ready(cx) {
+                    guard.clear_ready();
+                    return Poll::Ready(());
+                }
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Takes what is in the rings, in the order of time.
+    pub fn drain(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for ring in &mut self.rings {
+            while let Some(record) = ring.get_mut().next() {
+                match Event::decode(&record) {
+                    Some(event) => events.push(event),
+                    None => self.undecodable += 1,
+                }
+            }
+        }
+        events.sort_by_key(Event::ts);
+        events
+    }
+
+    /// The values of each hop so far, by process and hop id.
+    pub fn hops(&self) -> BTreeMap<(u32, u32), Snapshot> {
+        let entries = entries(self.hops.iter());
+        entries
+            .map(|(key, value)| ((key.tgid, key.hop), hist(&value)))
+            .collect()
+    }
+
+    /// What the kernel has summed up so far, of the threads that live. Ended ones come through [`Live::drain`].
+    pub fn state(&self, probes: &Probes) -> Result<KernelState, SourceError> {
+        let mut state = KernelState {
+            at_ns: monotonic_ns(),
+            ..KernelState::default()
+        };
+        for stats in raw::read_all::<events::thread_stats>(&probes.dump_threads()?) {
+            let thread = ThreadStat::from(&stats);
+            state.threads.insert(thread.key(), thread);
+        }
+        for (key, value) in entries(self.io.iter()) {
+            let Some(side) = Side::from_raw(u32::from(key.side)) else {
+                continue;
+            };
+            let write = u32::from(key.op) == events::IO_WRITE;
+            state.io.insert(
+                IoKey {
+                    pty: key.pty.into(),
+                    side,
+                    write,
+                },
+                IoStat::from(&value),
+            );
+        }
+        for (key, value) in entries(self.flush.iter()) {
+            let Some(side) = Side::from_raw(key.side) else {
+                continue;
+            };
+            state
+                .flush
+                .insert((PtyId::from(key.pty), side), FlushStat::from(&value));
+        }
+        state.hops = self.hops();
+        for class in 0..events::LOSS_MAX {
+            let by_cpu = self.losses.get(&class, 0)?;
+            state.losses.insert(class, by_cpu.iter().sum());
+        }
+        state.undecodable = self.undecodable;
+        state.missed = probes.missed();
+        Ok(state)
+    }
+}
+
+/// Entries that vanish while the map is walked are left out.
+fn entries<K: raw::Record, V: raw::Record>(
+    iter: impl Iterator<Item = Result<(Pod<K>, Pod<V>), MapError>>,
+) -> impl Iterator<Item = (K, V)> {
+    iter.filter_map(Result::ok).map(|(k, v)| (k.0, v.0))
+}
+
+/// The holders in what [`Probes::seed`] or [`Probes::holders`] returned.
+pub fn holders(bytes: &[u8]) -> Vec<Holder> {
+    let mut seen = BTreeMap::new();
+    for h in raw::read_all::<events::pty_holder>(bytes) {
+        let Some(side) = Side::from_raw(h.side) else {
+            continue;
+        };
+        let holder = Holder {
+            pty: h.pty.into(),
+            side,
+            pid: h.tgid,
+            relation: h.relation,
+            name: crate::stats::comm(&h.comm),
+        };
+        // One process often holds the same end three times: stdin, stdout, stderr.
+        seen.insert((holder.pty, side, holder.pid), holder);
+    }
+    seen.into_values().collect()
+}
+
+/// CLOCK_MONOTONIC, ns: the clock of all times that the kernel side gives.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
