@@ -414,3 +414,100 @@ fn a_command_can_end_the_server() {
     assert!(world.wait_server().success());
     wait_until("the socket is gone", || !world.socket().exists());
 }
+
+/// xorshift64*: the same damage in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n
+    }
+}
+
+#[test]
+fn damaged_frames_harm_only_who_sends_them() {
+    let world = World::with_server(&[]);
+    let bystander = world.shell("bystander");
+    // What is typed there is typed: it has a session of its own.
+    world.ok(&["new", "-d", "-s", "victim", "--", "cat"]);
+    let pane = ResourceId::Local(world.sessions()[1]["id"].as_u64().expect("an id") as u32);
+    let data = bytes::Bytes::from_static(b"# pasted\n");
+    let corpus: Vec<Vec<u8>> = [
+        ClientMessage::Ping(1),
+        attach(Target::Name("victim".into()), 1),
+        attach(create("extra", "exit"), 2),
+        ClientMessage::Key(press(&pane, key::BACKSPACE, None)),
+        ClientMessage::Paste(PasteEvent {
+            resource: pane.clone(),
+            trust: 0,
+            data,
+        }),
+        ClientMessage::ViewportResize(Viewport::cells(80, 24)),
+        ClientMessage::Command {
+            request: 1,
+            command: Command::GetState,
+        },
+        ClientMessage::Command {
+            request: 2,
+            command: Command::GetPerf { reset: false },
+        },
+        ClientMessage::Detach,
+    ]
+    .iter()
+    .map(ClientMessage::encode)
+    .collect();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..400 {
+        let mut client = Client::connect(&world);
+        let mut bytes = hello(Version::V0_9).encode();
+        for _ in 0..=random.below(6) {
+            let mut frame = corpus[random.below(corpus.len())].clone();
+            for _ in 0..random.below(4) {
+                let at = random.below(frame.len());
+                frame[at] = random.below(256) as u8;
+            }
+            bytes.extend_from_slice(&frame);
+        }
+        bytes.truncate(bytes.len() - random.below(4));
+        // The server may have sent this client away already.
+        let _ = client.stream.write_all(&bytes);
+        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = client.stream.read_to_end(&mut answer);
+        assert!(!answer.is_empty(), "HELLO at least is answered");
+    }
+    bystander.line("echo un''harmed");
+    bystander.wait_for_row("unharmed");
+    wait_until("nobody is left over", || {
+        world.sessions()[0]["attached"] == 1
+    });
+}
+
+#[test]
+fn nothing_is_left_of_sessions_and_clients_that_are_gone() {
+    let world = World::with_server(&[]);
+    let held = |what: &str| {
+        let dir = format!("/proc/{}/{what}", world.server_pid().as_raw_nonzero());
+        std::fs::read_dir(dir).expect("the server lives").count()
+    };
+    let round = || {
+        world.ok(&["new", "-d", "-s", "brief", "--", "sleep", "1000"]);
+        let (mut client, _) = Client::greet(&world, Version::V0_9);
+        client.send(&attach(Target::Last, 1));
+        client.receive_until(|m| (m == ServerMessage::AttachReady { attach_id: 1 }).then_some(()));
+        world.ok(&["kill", "brief"]);
+        wait_until("the session is gone", || world.sessions().is_empty());
+    };
+    // The first ones make what is kept for good.
+    round();
+    round();
+    let (files, threads) = (held("fd"), held("task"));
+    for _ in 0..15 {
+        round();
+    }
+    wait_until("files are closed", || held("fd") <= files);
+    wait_until("threads have ended", || held("task") <= threads);
+}

@@ -33,10 +33,11 @@ pub enum PerfError {
     NotAReport(String),
 }
 
-/// Asks the server at `path` for its report, over a connection of its own, since a server that
-/// does not know the command would drop the connection; the feature is checked first. `name` is
-/// what the server sees in HELLO. Prefer `reset = false` and the difference of two reports: a
-/// reset is seen by every other reader.
+/// Asks the server at `path` for its report, a JSON document that `phux_perf::PerfReport` reads.
+///
+/// It takes a connection of its own and checks the feature first, since a server that does not know
+/// the command would drop the connection. `name` is what the server sees in HELLO. Prefer
+/// `reset = false` and the difference of two reports: a reset is seen by every other reader.
 ///
 /// # Errors
 /// See [`PerfError`]. It never starts a server, and ends within twice `timeout`.

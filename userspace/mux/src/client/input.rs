@@ -1,6 +1,9 @@
 //! Turns the bytes that the outer terminal sends into events: keys, pastes, mouse, focus.
 
-use phux_wire::{action, button, key, mods};
+use phux_wire::{
+    ClientMessage, FocusEvent, KeyEvent, MouseEvent, PasteEvent, ResourceId, action, button, key,
+    mods,
+};
 
 /// Longest escape sequence that is waited for, in bytes.
 const MAX_SEQUENCE: usize = 64;
@@ -39,6 +42,48 @@ impl Input {
             mods,
             text: None,
             unshifted: None,
+        }
+    }
+
+    /// The frame that tells the server, for the pane of this id.
+    pub(super) fn into_message(self, resource: ResourceId) -> ClientMessage {
+        match self {
+            Self::Detach => ClientMessage::Detach,
+            Self::Key {
+                key,
+                mods,
+                text,
+                unshifted,
+            } => ClientMessage::Key(KeyEvent {
+                resource,
+                action: action::KEY_PRESS,
+                key,
+                mods,
+                consumed: mods & mods::SHIFT,
+                composing: false,
+                text,
+                unshifted,
+            }),
+            Self::Paste(data) => ClientMessage::Paste(PasteEvent {
+                resource,
+                trust: 0,
+                data: data.into(),
+            }),
+            Self::Mouse {
+                action,
+                button,
+                mods,
+                x,
+                y,
+            } => ClientMessage::Mouse(MouseEvent {
+                resource,
+                action,
+                button,
+                mods,
+                x: x.into(),
+                y: y.into(),
+            }),
+            Self::Focus(focused) => ClientMessage::Focus(FocusEvent { resource, focused }),
         }
     }
 }

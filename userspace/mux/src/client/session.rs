@@ -6,10 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use phux_perf::hop;
-use phux_wire::{
-    ClientMessage, Deframer, FocusEvent, KeyEvent, MouseEvent, PasteEvent, ResourceId,
-    ServerMessage, Viewport, action, key, mods,
-};
+use phux_wire::{ClientMessage, Deframer, ResourceId, ServerMessage, Viewport, key, mods};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -239,7 +236,7 @@ impl Session {
 
     /// The frame that an event becomes; `None` where it is for this client alone.
     fn message(&mut self, event: Input, now: Instant) -> Option<ClientMessage> {
-        if let Input::Detach = event {
+        if event == Input::Detach {
             self.detaching = Some(now);
             return Some(ClientMessage::Detach);
         }
@@ -260,44 +257,7 @@ impl Session {
                 self.pacer.dirty(now);
             }
         }
-        Some(match event {
-            Input::Detach => return None,
-            Input::Key {
-                key,
-                mods,
-                text,
-                unshifted,
-            } => ClientMessage::Key(KeyEvent {
-                resource,
-                action: action::KEY_PRESS,
-                key,
-                mods,
-                consumed: mods & mods::SHIFT,
-                composing: false,
-                text,
-                unshifted,
-            }),
-            Input::Paste(data) => ClientMessage::Paste(PasteEvent {
-                resource,
-                trust: 0,
-                data: data.into(),
-            }),
-            Input::Mouse {
-                action,
-                button,
-                mods,
-                x,
-                y,
-            } => ClientMessage::Mouse(MouseEvent {
-                resource,
-                action,
-                button,
-                mods,
-                x: x.into(),
-                y: y.into(),
-            }),
-            Input::Focus(focused) => ClientMessage::Focus(FocusEvent { resource, focused }),
-        })
+        Some(event.into_message(resource))
     }
 
     fn on_resize(&mut self) -> anyhow::Result<()> {
