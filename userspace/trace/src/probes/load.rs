@@ -177,7 +177,6 @@ impl Probes {
         let all = [
             &p.sched_process_fork,
             &p.sched_process_exec,
-            &p.sched_process_exit,
             &p.sched_wakeup_new,
             &p.sched_waking,
             &p.sched_migrate_task,
@@ -199,6 +198,9 @@ impl Probes {
             self.links
                 .push(step("to attach a program", || program.attach_trace())?);
         }
+        self.links.push(step("to attach to thread ends", || {
+            p.sched_process_exit.attach()
+        })?);
         Ok(())
     }
 
