@@ -114,6 +114,7 @@ impl Probes {
                 ro.ns_addr = options.namespace.addr;
                 ro.self_tgid = std::process::id();
                 ro.rq_to_preempt_count = percpu::rq_to_preempt_count().unwrap_or(0);
+                ro.interrupt_bits = percpu::interrupt_bits().unwrap_or(ro.interrupt_bits);
                 ro.stream_events = options.stream;
                 ro.ring_shift = shift;
                 ro.ring_wake_bytes = RING_BYTES / 4;
