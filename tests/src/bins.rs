@@ -42,7 +42,7 @@ fn built(what: &[&str], file: &Path) -> PathBuf {
 }
 
 /// `target/debug` or `target/release`: two above a test's own file, one above a program's.
-fn profile_dir() -> PathBuf {
+pub fn profile_dir() -> PathBuf {
     let exe = std::env::current_exe().expect("a process has a file");
     let mut dir = exe.parent().expect("a file is in a folder");
     if dir.ends_with("deps") {

@@ -28,6 +28,15 @@ pub fn need_tool(name: &str) -> bool {
         ))
 }
 
+/// How many times slower than a real machine this one is: `PHUX_TEST_SLOWNESS`, or 1. Figures in
+/// time have that much more room; counts have none.
+pub fn slowness() -> u32 {
+    std::env::var("PHUX_TEST_SLOWNESS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1)
+}
+
 /// Where program `name` is, `/usr/sbin` included, which an ordinary user's path lacks.
 pub fn find_tool(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

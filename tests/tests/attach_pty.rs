@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use phux_trace_tests::attach::Attached;
+use phux_trace_tests::machine::slowness;
 use phux_trace_tests::report::{Dist, Io, Pty, Summed, dist_of};
 use phux_trace_tests::truth::Program;
 use phux_trace_tests::{exclusive, need_root};
@@ -31,7 +32,15 @@ fn sizes(calls: &Value) -> Dist {
     }))
 }
 
-fn assert_same(io: &Io, calls: &Value, what: &str) {
+fn assert_same(io: &Io, calls: &Value, missed: u64, what: &str) {
+    if missed > 0 {
+        let truth = sizes(calls);
+        assert!(
+            io.size.count <= truth.count && io.size.count + missed >= truth.count,
+            "{what}: {io:?}, of {truth:?} {missed} were missed"
+        );
+        return;
+    }
     assert_eq!(io.size, sizes(calls), "{what}: sizes");
     assert_eq!(
         io.empty,
@@ -51,28 +60,37 @@ fn assert_same(io: &Io, calls: &Value, what: &str) {
 }
 
 fn assert_same_ends(report: &Summed, truth: &Value) {
-    report.assert_nothing_lost();
+    // A kernel that preempts programs skips some where every instruction is emulated; then what was
+    // counted and what is told to be missing must still be the whole.
+    let missed = report.losses.get("missed").copied().unwrap_or(0);
+    if slowness() == 1 || missed == 0 {
+        report.assert_nothing_lost();
+    }
     for pty in truth["ptys"].as_array().expect("ptys") {
         let index = pty["index"].as_u64().expect("an index") as u32;
         let row = report.pty(index);
         assert_same(
             &row.master_reads,
             &pty["master"]["reads"],
+            missed,
             &format!("{index}: master reads"),
         );
         assert_same(
             &row.master_writes,
             &pty["master"]["writes"],
+            missed,
             &format!("{index}: master writes"),
         );
         assert_same(
             &row.slave_reads,
             &pty["slave"]["reads"],
+            missed,
             &format!("{index}: slave reads"),
         );
         assert_same(
             &row.slave_writes,
             &pty["slave"]["writes"],
+            missed,
             &format!("{index}: slave writes"),
         );
     }
@@ -211,11 +229,12 @@ fn flush_work_is_counted_by_direction_and_blamed_on_the_writer() {
             .map(|w| w.count)
             .sum();
         assert_eq!(queued, 200, "{what}: {:?}", flush.queued_by);
-        // The reader blocks before nearly every write, so nearly every flush wakes it.
+        // The reader blocks before nearly every write, so nearly every flush wakes it; where the
+        // machine itself stands still at times, the bytes can be there first.
         flush.reader_wait.assert_sound(what);
         let woken = flush.reader_wait.count;
         assert!(
-            woken > 180 && woken <= reads.size.count,
+            woken > (if slowness() > 1 { 100 } else { 180 }) && woken <= reads.size.count,
             "{what}: {woken} wakes of the reader"
         );
     }

@@ -7,7 +7,6 @@
 
 #define MAX_HOPS 8192
 
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_HOPS);
@@ -17,6 +16,38 @@ struct {
 } hop_stats SEC(".maps");
 
 const struct hist no_hist = {};
+
+/*
+ * Each function here stays below 64 bytes of stack, hence the pieces. From 6.13 the
+ * kernel keeps a larger one in memory of the CPU's, as if its program could not be
+ * preempted; a uprobe's can, and then the next thread on that CPU writes over its
+ * variables: on 7.3 one value in 15,000 was another thread's.
+ */
+static __noinline int hop_header(struct ev_hop *ev)
+{
+	header(&ev->h, EV_HOP, bpf_ktime_get_ns());
+	return 0;
+}
+
+static __noinline int tell_hop(struct pt_regs *ctx, __u32 hop, long value)
+{
+	void *ring = this_ring();
+	struct ev_hop *ev = ring ? bpf_ringbuf_reserve(ring, sizeof(*ev), 0) : NULL;
+	long arg;
+
+	if (!ev) {
+		lose(LOSS_RING_FULL);
+		return 0;
+	}
+	hop_header(ev);
+	ev->hop = hop;
+	ev->nargs = bpf_usdt_arg_cnt(ctx);
+	ev->args[0] = value;
+	for (int i = 1; i < 3; i++)
+		ev->args[i] = i < ev->nargs && !bpf_usdt_arg(ctx, i, &arg) ? arg : 0;
+	bpf_ringbuf_submit(ev, wake_flags(ring));
+	return 0;
+}
 
 SEC("usdt")
 int hop(struct pt_regs *ctx)
@@ -45,16 +76,7 @@ int hop(struct pt_regs *ctx)
 		return 0;
 	}
 	hist_add_shared(h, value);
-	if (stream_events) {
-		struct ev_hop ev = { .hop = key.hop, .nargs = bpf_usdt_arg_cnt(ctx) };
-
-		ev.args[0] = value;
-		if (ev.nargs > 1 && !bpf_usdt_arg(ctx, 1, &value))
-			ev.args[1] = value;
-		if (ev.nargs > 2 && !bpf_usdt_arg(ctx, 2, &value))
-			ev.args[2] = value;
-		header(&ev.h, EV_HOP, bpf_ktime_get_ns());
-		emit(&ev, sizeof(ev), LOSS_RING_FULL);
-	}
+	if (stream_events)
+		tell_hop(ctx, key.hop, value);
 	return 0;
 }

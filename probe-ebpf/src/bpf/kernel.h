@@ -95,7 +95,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
-	int on_cpu;
+	unsigned int on_cpu; /* an int, and from 7.3 a byte: CO-RE narrows a load only where it is unsigned */
 	int static_prio;
 	unsigned int rt_priority;
 	unsigned int policy;

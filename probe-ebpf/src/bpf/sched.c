@@ -3,8 +3,11 @@
 #include "blame.h"
 #include "tty.h"
 
-/* NMI, hard interrupt, or serving a soft one; soft interrupts merely off do not count. */
-#define IN_INTERRUPT 0x00ff0100
+/*
+ * Bits of preempt_count: NMI, hard interrupt, or serving a soft one; soft interrupts merely
+ * off do not count. The loader has others where the kernel's are elsewhere.
+ */
+const volatile __u32 interrupt_bits = 0x00ff0100;
 
 /*
  * x86 keeps preempt_count in a per-CPU variable whose address many kernels hide
@@ -27,7 +30,7 @@ static __always_inline bool in_interrupt(struct task_struct *me)
 #else
 	count = me->thread_info.preempt_count;
 #endif
-	return count & IN_INTERRUPT;
+	return count & interrupt_bits;
 }
 
 static __always_inline void wait_begins(struct thread *t, __u64 now)

@@ -3,8 +3,9 @@
 use aya::sys::{Stats, enable_stats};
 
 use super::{Check, EVERYTHING, SUDO};
-use crate::probes::percpu;
 use crate::probes::system::{MINIMUM, System};
+use crate::probes::trial::{Answer, Feature, PidNamespace};
+use crate::probes::{Options, Probes, percpu};
 use crate::target::proc::in_initial_pid_namespace;
 
 /// Release, BTF, lockdown. `allowed`: everything required could be loaded.
@@ -62,6 +63,31 @@ fn lockdown(system: &System, allowed: bool) -> Check {
             "boot with lockdown=integrity or lockdown=none",
         ),
         Some(mode) => Check::ok(NAME, format!("{mode}: nothing is forbidden to attach")),
+    }
+    .required()
+}
+
+/// The programs of `attach` themselves, as these trials would have them: each may be allowed what it
+/// needs and still not fit a kernel that has changed a structure.
+pub(super) fn programs(trials: &[(Feature, Answer)]) -> Check {
+    const NAME: &str = "BPF programs of attach";
+    let has = |feature| trials.iter().any(|(f, a)| *f == feature && a.is_ok());
+    let loaded = Probes::load(&Options {
+        namespace: PidNamespace::default(),
+        fentry: has(Feature::Fentry),
+        flush: has(Feature::Flush),
+        uprobe: has(Feature::Uprobe),
+        stream: false,
+        cpus_per_ring: None,
+    });
+    match loaded {
+        Ok(_unloaded_here) => Check::ok(NAME, "load"),
+        Err(error) => Check::missing(
+            NAME,
+            error.to_string(),
+            EVERYTHING,
+            "a phux-trace that knows this kernel; please report it",
+        ),
     }
     .required()
 }

@@ -109,6 +109,9 @@ pub fn checks(asked: Option<&str>) -> anyhow::Result<Vec<Check>> {
     let mut checks = host::checks(&system, allowed);
     checks.extend(privileges::checks(&system, allowed));
     checks.extend(trials.iter().map(|(f, a)| feature(*f, a, &system)));
+    if allowed {
+        checks.push(host::programs(&trials));
+    }
     checks.push(host::interrupts());
     checks.push(host::run_time_statistics());
     checks.push(host::pid_namespace());

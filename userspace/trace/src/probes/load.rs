@@ -114,6 +114,7 @@ impl Probes {
                 ro.ns_addr = options.namespace.addr;
                 ro.self_tgid = std::process::id();
                 ro.rq_to_preempt_count = percpu::rq_to_preempt_count().unwrap_or(0);
+                ro.interrupt_bits = percpu::interrupt_bits().unwrap_or(ro.interrupt_bits);
                 ro.stream_events = options.stream;
                 ro.ring_shift = shift;
                 ro.ring_wake_bytes = RING_BYTES / 4;
@@ -177,7 +178,6 @@ impl Probes {
         let all = [
             &p.sched_process_fork,
             &p.sched_process_exec,
-            &p.sched_process_exit,
             &p.sched_wakeup_new,
             &p.sched_waking,
             &p.sched_migrate_task,
@@ -199,6 +199,9 @@ impl Probes {
             self.links
                 .push(step("to attach a program", || program.attach_trace())?);
         }
+        self.links.push(step("to attach to thread ends", || {
+            p.sched_process_exit.attach()
+        })?);
         Ok(())
     }
 

@@ -29,6 +29,15 @@ pub(crate) fn rq_to_preempt_count() -> Option<i64> {
     Some(count? - rq?)
 }
 
+/// The bits of `preempt_count` by which a kernel that counts `local_interrupt_disable()` (seen in
+/// 7.3) is known to be in an interrupt: that count took the place of the hard interrupts', which,
+/// with the NMIs', are 8 bits further up. `None`: where they always were.
+pub(super) fn interrupt_bits() -> Option<u32> {
+    let btf = Btf::from_vmlinux().ok()?;
+    btf.type_by_name::<Var<'_>>("local_interrupt_disable_state")?;
+    Some(0x7f00_0100)
+}
+
 fn preempt_count_in(btf: &Btf<'_>, var: TypeId) -> Option<i64> {
     let pcpu_hot = btf
         .type_by_id::<Var<'_>>(var)?
