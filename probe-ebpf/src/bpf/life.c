@@ -53,16 +53,9 @@ static __always_inline __u32 status_of_process(struct task_struct *p)
 	return p->group_leader->exit_code;
 }
 
-/*
- * The figures of a thread that ends go out whole: its storage ends with it. A plain
- * tracepoint, unlike tp_btf, runs with preemption off on every kernel. That matters
- * here: the kernel skips a program that is under way on the same CPU, and of this long
- * one, preempted, it skipped one run in eight when many threads ended at once (7.3).
- */
-SEC("tp/sched/sched_process_exit")
-int sched_process_exit(void *ctx)
+/* The figures of a thread that ends go out whole: its storage ends with it. */
+static __always_inline int thread_ends(struct task_struct *p)
 {
-	struct task_struct *p = bpf_get_current_task_btf();
 	struct thread *t = thread_of(p);
 	bool last = p->signal->live.counter == 0;
 	struct ev_exit *ev;
@@ -93,4 +86,22 @@ int sched_process_exit(void *ctx)
 	ev->stats.exit_code = status_of_process(p);
 	bpf_ringbuf_submit(ev, wake_flags(ring));
 	return 0;
+}
+
+/*
+ * A plain tracepoint, unlike tp_btf, runs with preemption off on every kernel. That
+ * matters here: the kernel skips a program that is under way on the same CPU, and of
+ * this long one, preempted, it skipped one run in eight when many threads ended at once
+ * (7.3). It needs tracefs, though; without that the other one has to do.
+ */
+SEC("tp/sched/sched_process_exit")
+int sched_process_exit(void *ctx)
+{
+	return thread_ends(bpf_get_current_task_btf());
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(process_exit_btf, struct task_struct *p)
+{
+	return thread_ends(p);
 }

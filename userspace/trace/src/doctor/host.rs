@@ -14,7 +14,27 @@ pub(super) fn checks(system: &System, allowed: bool) -> Vec<Check> {
         release(system, allowed),
         btf(system),
         lockdown(system, allowed),
+        tracefs(),
     ]
+}
+
+/// One program is better as a plain tracepoint, whose number only tracefs tells.
+fn tracefs() -> Check {
+    const NAME: &str = "tracefs";
+    const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    let id = "events/sched/sched_process_exit/id";
+    match PLACES
+        .iter()
+        .find(|p| std::path::Path::new(p).join(id).exists())
+    {
+        Some(place) => Check::ok(NAME, format!("mounted on {place}")),
+        None => Check::degraded(
+            NAME,
+            "not mounted, or not for us to see",
+            "on kernels from 7.3, figures of threads that end at the same moment as others; losses tell",
+            "mount -t tracefs tracefs /sys/kernel/tracing",
+        ),
+    }
 }
 
 fn release(system: &System, allowed: bool) -> Check {

@@ -200,7 +200,10 @@ impl Probes {
                 .push(step("to attach a program", || program.attach_trace())?);
         }
         self.links.push(step("to attach to thread ends", || {
-            p.sched_process_exit.attach()
+            // The better one needs tracefs: see life.c.
+            p.sched_process_exit
+                .attach()
+                .or_else(|_| p.process_exit_btf.attach_trace())
         })?);
         Ok(())
     }
