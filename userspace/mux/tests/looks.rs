@@ -47,16 +47,18 @@ const LOOKS: &[Look] = &[
     },
     Look {
         name: "bash",
+        // Each step waits for the next prompt: what is typed before it is echoed by the kernel and
+        // not by the shell, or not, as it happens.
         argv: &["bash", "--norc", "--noprofile"],
         steps: &[
-            ("PS1='> '; clear\r", ">"),
-            ("cat te\t", "> cat text"),
-            ("\x01echo \x05| tail -n 2\r", "> echo cat text | tail -n 2"),
+            ("PS1='\\#> '; clear\r", "2>"),
+            ("cat te\t", "2> cat text"),
+            ("\x01echo \x05| tail -n 2\r", "3>"),
             (
                 "printf '\\033[4;38;5;208morange\\033[0m \\033[7mreverse\\033[0m\\n'\r",
-                "orange reverse",
+                "4>",
             ),
-            ("printf '\\033(0lqqk\\033(B \\033[5bx\\n'; seq 30\r", "30"),
+            ("printf '\\033(0lqqk\\033(B \\033[5bx\\n'; seq 30\r", "5>"),
         ],
     },
     Look {
