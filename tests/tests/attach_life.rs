@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use phux_trace_tests::attach::Attached;
 use phux_trace_tests::bpf::BpfObjects;
+use phux_trace_tests::machine::slowness;
 use phux_trace_tests::truth::Program;
 use phux_trace_tests::{
     Running, bin, exclusive, need_root, need_tool, notes, procfs, running::Ended, wait_for,
@@ -162,9 +163,11 @@ fn threads_and_forks_that_come_in_bursts_are_followed() {
             (thread.pid, thread.relation.as_str()),
             (program.pid(), "target")
         );
-        // It ran at once, and again after each of its two naps.
+        // It ran at once, and again after each of its two naps; where the machine stands still at
+        // times, a nap can be over before it begins.
+        let naps = if slowness() > 1 { 0 } else { 2 };
         assert!(
-            thread.wait.count >= 3 && thread.voluntary >= 2 && thread.exited,
+            thread.wait.count > naps && thread.voluntary >= naps && thread.exited,
             "{thread:?}"
         );
     }

@@ -46,9 +46,17 @@ fn victim(options: &[&str]) -> Program {
 
 /// Counts are exact; times may differ by what lies between the kernel's stamp and the tracepoint.
 fn assert_account(row: &Thread, account: &Account) {
-    assert_eq!(
-        row.wait.count, account.slices,
-        "waits of {}: {account:?}",
+    // The kernel counts no wait of a thread that is preempted on its way to sleep; that happens only
+    // where the way is long.
+    let uncounted = if slowness() > 1 {
+        account.involuntary
+    } else {
+        0
+    };
+    assert!(
+        (account.slices..=account.slices + uncounted).contains(&row.wait.count),
+        "{} waits of {}: {account:?}",
+        row.wait.count,
         row.comm
     );
     assert_eq!(
