@@ -65,7 +65,9 @@ for ((round = 0; round < rounds; round++)); do
         python3 "$here/pty-echo.py" --json --iters "$keys" --label "$config" "${own[@]}" -- \
             env -i PATH="$PATH" HOME="$home" XDG_RUNTIME_DIR="$home" XDG_STATE_HOME="$home" \
             TERM=xterm-256color "${as[@]}" "$bin/phux" --scheduler "$scheduler" \
-            new -- env 'PS1=$ ' sh >> "$out/raw.jsonl" || true
+            new -s b -- env 'PS1=$ ' sh >> "$out/raw.jsonl" || true
+        # The clock only leaves; the session, and with it the server, is still there.
+        env XDG_RUNTIME_DIR="$home" "$bin/phux" kill b
         rm -rf "$home"
     done
 done

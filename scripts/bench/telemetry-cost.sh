@@ -36,7 +36,9 @@ for ((round = 0; round < rounds; round++)); do
         home=$(mktemp -d /tmp/telemetry-cost.XXXXXX)
         python3 "$here/pty-echo.py" --json --iters "$keys" --label "$label" -- \
             env -i PATH="$PATH" HOME="$home" XDG_RUNTIME_DIR="$home" XDG_STATE_HOME="$home" \
-            TERM=xterm-256color "$root/${bin[$label]}" new -- env 'PS1=$ ' sh >> "$out/raw.jsonl"
+            TERM=xterm-256color "$root/${bin[$label]}" new -s b -- env 'PS1=$ ' sh >> "$out/raw.jsonl"
+        # The clock only leaves; the session, and with it the server, is still there.
+        env XDG_RUNTIME_DIR="$home" "$root/${bin[$label]}" kill b
         rm -rf "$home"
     done
 done
