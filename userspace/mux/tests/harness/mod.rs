@@ -164,7 +164,8 @@ impl World {
     pub fn shell(&self, name: &str) -> Terminal {
         let client = self.client(&["new", "-s", name, "--", "/bin/sh", "-i"]);
         client.line("PS1='$ '; printf '\\033[2J\\033[H'; echo re''ady");
-        client.wait_for("ready");
+        client.wait_for_row("ready");
+        client.wait_for_row("$");
         client
     }
 }
@@ -371,10 +372,12 @@ impl Terminal {
         });
     }
 
-    /// Waits until a row of the screen is `wanted`.
+    /// Waits until a row of the screen is `wanted`, or that behind a prompt: what is typed while a
+    /// shell is busy is echoed before the prompt, and the output then begins behind it.
     #[track_caller]
     pub fn wait_for_row(&self, wanted: &str) {
-        self.wait(wanted, |term| text(term).iter().any(|row| row == wanted));
+        let is = |row: &String| row == wanted || row.trim_start_matches("$ ") == wanted;
+        self.wait(wanted, |term| text(term).iter().any(is));
     }
 
     /// The rows of the screen, without blanks at the end.
