@@ -14,12 +14,11 @@ use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use phux_perf::{PerfReport, Value};
 
-const PHUX: &str = env!("CARGO_BIN_EXE_phux");
 const TRACEFS: &str = "/sys/kernel/tracing";
 
 /// Where in the file each probe's sites are, by the probe's name.
-fn sites() -> BTreeMap<String, Vec<u64>> {
-    let file = std::fs::read(PHUX).expect("the program is there");
+fn sites(program: &Path) -> BTreeMap<String, Vec<u64>> {
+    let file = std::fs::read(program).expect("the program is there");
     let file = &file[..];
     let header = FileHeader64::<object::Endianness>::parse(file).expect("ELF");
     let endian = header.endian().expect("ELF");
@@ -74,11 +73,12 @@ fn histograms(report: &PerfReport) -> BTreeMap<String, u64> {
 struct Uprobes {
     group: String,
     names: Vec<String>,
+    program: String,
 }
 
 impl Uprobes {
     /// `None`, with a word to the reader, where this user may not.
-    fn set(sites: &BTreeMap<String, Vec<u64>>) -> Option<Self> {
+    fn set(program: &Path, sites: &BTreeMap<String, Vec<u64>>) -> Option<Self> {
         if !rustix::process::geteuid().is_root()
             || !Path::new(TRACEFS).join("uprobe_events").exists()
         {
@@ -89,11 +89,15 @@ impl Uprobes {
         let mut probes = Self {
             group: format!("phux_{}", std::process::id()),
             names: vec![],
+            program: program.display().to_string(),
         };
         for (name, offsets) in sites {
             for (n, offset) in offsets.iter().enumerate() {
                 let event = format!("{name}_{n}");
-                probes.control(&format!("p:{}/{event} {PHUX}:{offset:#x}", probes.group));
+                probes.control(&format!(
+                    "p:{}/{event} {}:{offset:#x}",
+                    probes.group, probes.program
+                ));
                 probes.names.push(event);
             }
         }
@@ -121,7 +125,7 @@ impl Uprobes {
             let [path, event, hit, ..] = columns[..] else {
                 continue;
             };
-            let ours = path == PHUX && self.names.iter().any(|name| name == event);
+            let ours = path == self.program && self.names.iter().any(|name| name == event);
             if let (true, Some((name, _)), Ok(hit)) =
                 (ours, event.rsplit_once('_'), hit.parse::<u64>())
             {
@@ -142,8 +146,7 @@ impl Drop for Uprobes {
 }
 
 /// Runs sessions that go through every hop, and returns the server's and the client's report.
-fn run_everything() -> (PerfReport, PerfReport) {
-    let world = World::with_server(&[]);
+fn run_everything(world: &World) -> (PerfReport, PerfReport) {
     let client = world.shell("all");
     client.line("seq 20000; echo al''l");
     client.wait_for_row("all");
@@ -185,9 +188,11 @@ fn run_everything() -> (PerfReport, PerfReport) {
 
 #[test]
 fn every_hop_is_hit_and_its_probe_fires_as_often_as_its_histogram_counts() {
-    let sites = sites();
-    let probes = Uprobes::set(&sites);
-    let (server, client) = run_everything();
+    let mut world = World::with_own_program();
+    let sites = sites(&world.program);
+    let probes = Uprobes::set(&world.program, &sites);
+    world.start_server(&[]);
+    let (server, client) = run_everything(&world);
     let (server, client) = (histograms(&server), histograms(&client));
     let named: Vec<&String> = server.keys().chain(client.keys()).collect();
     assert_eq!(

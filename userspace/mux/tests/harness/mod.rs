@@ -38,6 +38,8 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
 pub struct World {
     pub dir: tempfile::TempDir,
     server: Option<Child>,
+    /// The program that is run: the one that was built, or a copy of it.
+    pub program: PathBuf,
 }
 
 impl World {
@@ -46,7 +48,18 @@ impl World {
         Self {
             dir: tempfile::tempdir().expect("temporary directory"),
             server: None,
+            program: env!("CARGO_BIN_EXE_phux").into(),
         }
+    }
+
+    /// With a copy of the program that no other test runs: uprobes belong to a file, not to a process.
+    #[allow(dead_code)] // the harness is compiled into each suite
+    pub fn with_own_program() -> Self {
+        let mut world = Self::empty();
+        let own = world.dir.path().join("phux");
+        std::fs::copy(&world.program, &own).expect("copy");
+        world.program = own;
+        world
     }
 
     /// With a server that was started with these arguments and is ready.
@@ -113,7 +126,7 @@ impl World {
 
     /// phux with these arguments, in this world.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_phux"));
+        let mut command = Command::new(&self.program);
         command
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin");
