@@ -14,6 +14,7 @@ Exit codes:
   2        wrong usage
   124      of attach -- CMD: the duration (-d) ended CMD
   128+n    of attach -- CMD: signal n ended CMD; 141: who read the output closed it
+  126, 127 of attach -- CMD: CMD could not be executed, was not found
   other    of attach -- CMD: CMD's own exit status";
 
 /// Examples of the whole program, for `--help` and the man page.
