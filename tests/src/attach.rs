@@ -33,13 +33,25 @@ impl Attached {
         Attached { running, first }
     }
 
+    /// Attaches to process `pid` as where the kernel refuses these (names of `PHUX_TRACE_WITHOUT`).
+    pub fn without(refused: &str, pid: u32) -> Attached {
+        let mut command = Attached::command(&["-p", &pid.to_string()]);
+        let mut running = Running::start(command.env("PHUX_TRACE_WITHOUT", refused));
+        let first = running.line(Duration::from_secs(60));
+        Attached { running, first }
+    }
+
     /// Starts it without waiting, for runs that shall fail.
     pub fn start(args: &[&str]) -> Running {
+        Running::start(&mut Attached::command(args))
+    }
+
+    fn command(args: &[&str]) -> Command {
         let mut command = Command::new(bin("phux-trace"));
         command
             .args(["attach", "--json", "--interval", "500ms", "-d", TIME_LIMIT])
             .args(args);
-        Running::start(&mut command)
+        command
     }
 
     /// Process id of phux-trace.

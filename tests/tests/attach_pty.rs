@@ -14,8 +14,12 @@ const WORK: Duration = Duration::from_secs(120);
 
 /// Runs pty-sizes with these options under `attach`; gives its truth and the report.
 fn traced(options: &[&str]) -> (Value, Summed, u32) {
+    traced_by(options, Attached::to)
+}
+
+fn traced_by(options: &[&str], attach: impl FnOnce(u32) -> Attached) -> (Value, Summed, u32) {
     let mut program = Program::start(Command::new(env!("CARGO_BIN_EXE_pty-sizes")).args(options));
-    let attached = Attached::to(program.pid());
+    let attached = attach(program.pid());
     let truth = program.work(WORK);
     let report = attached.stop();
     let pid = program.pid();
@@ -237,5 +241,22 @@ fn flush_work_is_counted_by_direction_and_blamed_on_the_writer() {
             woken > (if slowness() > 1 { 100 } else { 180 }) && woken <= reads.size.count,
             "{what}: {woken} wakes of the reader"
         );
+    }
+}
+
+/// Each way to see PTY calls sees the same, whichever the kernel would allow.
+#[test]
+fn every_way_to_see_calls_sees_the_same() {
+    if !need_root() {
+        return;
+    }
+    let _alone = exclusive();
+    for refused in ["", "fentry", "fentry,tracefs"] {
+        for options in [&["--reader", "epoll"][..], &["--vectored"]] {
+            let attach = |pid| Attached::without(refused, pid);
+            let (truth, report, _) = traced_by(options, attach);
+            report.assert_nothing_lost();
+            assert_same_ends(&report, &truth);
+        }
     }
 }

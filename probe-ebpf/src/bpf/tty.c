@@ -117,24 +117,11 @@ int BPF_PROG(tty_write_ends, struct kiocb *iocb, struct iov_iter *from, long ret
 	return tty_call_ends(ret);
 }
 
-/* The way that works everywhere: the system calls of traced threads, and a walk from fd to tty. */
-static __always_inline int op_of_syscall(long nr)
-{
-	switch (nr) {
-	case __NR_read:
-	case __NR_readv:
-	case __NR_preadv2:
-		return IO_READ;
-	case __NR_write:
-	case __NR_writev:
-	case __NR_pwritev2:
-		return IO_WRITE;
-	}
-	return -1;
-}
-
-SEC("tp_btf/sys_enter")
-int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
+/*
+ * The way that works everywhere: the system calls of traced threads, and a walk from
+ * fd to tty. Only the plain calls: nobody uses a terminal by preadv2() or pwritev2().
+ */
+static __always_inline int syscall_begins(__u32 fd, __u32 op)
 {
 	struct task_struct *me = bpf_get_current_task_btf();
 	struct thread *t = thread_of(me);
@@ -143,20 +130,10 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
 	struct file *file = NULL;
 	struct file **fds;
 	__u64 addr;
-	__u32 fd;
-	int op;
 
 	if (!t)
 		return 0;
 	t->io_start = 0;
-	op = op_of_syscall(nr);
-	if (op < 0)
-		return 0;
-#ifdef __TARGET_ARCH_x86
-	if (me->thread_info.status & TS_COMPAT)
-		return 0;
-#endif
-	fd = PT_REGS_PARM1_SYSCALL(regs);
 	table = me->files->fdt;
 	if (fd >= table->max_fds)
 		return 0;
@@ -166,6 +143,69 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
 	if (tty && port_of(tty, makes_ptys_ours(t), &addr))
 		io_begins(t, addr, op);
 	return 0;
+}
+
+/*
+ * A tracepoint a call: calls that nobody asks for cost every process of the host one
+ * look at a bit, a fifth of what they cost with sys_enter and sys_exit below. These
+ * need tracefs. Their records are the kernel's interface: number at 8, arguments or
+ * result from 16.
+ */
+struct syscall_enter {
+	__u64 common;
+	long nr;
+	unsigned long args[6];
+};
+
+struct syscall_exit {
+	__u64 common;
+	long nr;
+	long ret;
+};
+
+#define PTY_CALL(name, op)                                          \
+	SEC("tp/syscalls/sys_enter_" #name)                         \
+	int enter_##name(struct syscall_enter *ctx)                 \
+	{                                                           \
+		return syscall_begins(ctx->args[0], op);            \
+	}                                                           \
+	SEC("tp/syscalls/sys_exit_" #name)                          \
+	int exit_##name(struct syscall_exit *ctx)                   \
+	{                                                           \
+		return tty_call_ends(ctx->ret);                     \
+	}
+
+PTY_CALL(read, IO_READ)
+PTY_CALL(readv, IO_READ)
+PTY_CALL(write, IO_WRITE)
+PTY_CALL(writev, IO_WRITE)
+
+/* Without tracefs: all calls, and we pick. */
+static __always_inline int op_of_syscall(long nr)
+{
+	switch (nr) {
+	case __NR_read:
+	case __NR_readv:
+		return IO_READ;
+	case __NR_write:
+	case __NR_writev:
+		return IO_WRITE;
+	}
+	return -1;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
+{
+	int op = op_of_syscall(nr);
+
+	if (op < 0)
+		return 0;
+#ifdef __TARGET_ARCH_x86
+	if (bpf_get_current_task_btf()->thread_info.status & TS_COMPAT)
+		return 0;
+#endif
+	return syscall_begins(PT_REGS_PARM1_SYSCALL(regs), op);
 }
 
 SEC("tp_btf/sys_exit")

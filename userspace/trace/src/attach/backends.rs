@@ -4,6 +4,7 @@
 use anyhow::Result;
 
 use crate::probes::blocked;
+use crate::probes::system::tracefs;
 use crate::probes::trial::{self, Answer, Feature, PidNamespace};
 use crate::report::model::Backend;
 
@@ -11,6 +12,7 @@ use crate::report::model::Backend;
 pub(super) struct Features {
     pub(super) namespace: PidNamespace,
     pub(super) fentry: Answer,
+    pub(super) tracefs: bool,
     pub(super) flush: Answer,
     pub(super) uprobe: Answer,
 }
@@ -23,9 +25,12 @@ impl Features {
     pub(super) fn ask() -> Result<Features> {
         blocked::required()?;
         let namespace = trial::pid_namespace().map_err(anyhow::Error::msg)?;
+        // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
+        let without = |name: &str| {
+            std::env::var("PHUX_TRACE_WITHOUT").is_ok_and(|w| w.split(',').any(|w| w == name))
+        };
         let unless_refused = |feature, name: &str| {
-            // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
-            if std::env::var("PHUX_TRACE_WITHOUT").is_ok_and(|w| w.split(',').any(|w| w == name)) {
+            if without(name) {
                 return Err("left out by PHUX_TRACE_WITHOUT".to_owned());
             }
             trial::try_feature(feature)
@@ -33,6 +38,7 @@ impl Features {
         Ok(Features {
             namespace,
             fentry: unless_refused(Feature::Fentry, "fentry"),
+            tracefs: tracefs("syscalls/sys_enter_read").is_some() && !without("tracefs"),
             flush: unless_refused(Feature::Flush, "flush"),
             uprobe: unless_refused(Feature::Uprobe, "uprobe"),
         })
@@ -64,7 +70,11 @@ impl Features {
                 Feature::Fentry,
                 &self.fentry,
                 "fentry/fexit tty_read, tty_write",
-                Some("tp_btf sys_enter, sys_exit + fd walk"),
+                Some(if self.tracefs {
+                    "tp syscalls read, readv, write, writev + fd walk"
+                } else {
+                    "tp_btf sys_enter, sys_exit + fd walk"
+                }),
             ),
             choice(
                 "flush",

@@ -252,6 +252,7 @@ impl Session {
         let mut probes = Probes::load(&Options {
             namespace: features.namespace,
             fentry: features.fentry.is_ok(),
+            tracefs: features.tracefs,
             flush: features.flush.is_ok(),
             uprobe: features.uprobe.is_ok(),
             stream: args.events,

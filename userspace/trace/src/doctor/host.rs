@@ -3,7 +3,7 @@
 use aya::sys::{Stats, enable_stats};
 
 use super::{Check, EVERYTHING, SUDO};
-use crate::probes::system::{MINIMUM, System};
+use crate::probes::system::{self, MINIMUM, System};
 use crate::probes::trial::{Answer, Feature, PidNamespace};
 use crate::probes::{Options, Probes, percpu};
 use crate::target::proc::in_initial_pid_namespace;
@@ -18,20 +18,16 @@ pub(super) fn checks(system: &System, allowed: bool) -> Vec<Check> {
     ]
 }
 
-/// One program is better as a plain tracepoint, whose number only tracefs tells.
+/// Some programs are better as plain tracepoints, whose numbers only tracefs tells.
 fn tracefs() -> Check {
     const NAME: &str = "tracefs";
-    const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    let id = "events/sched/sched_process_exit/id";
-    match PLACES
-        .iter()
-        .find(|p| std::path::Path::new(p).join(id).exists())
-    {
+    match system::tracefs("sched/sched_process_exit") {
         Some(place) => Check::ok(NAME, format!("mounted on {place}")),
         None => Check::degraded(
             NAME,
             "not mounted, or not for us to see",
-            "on kernels from 7.3, figures of threads that end at the same moment as others; losses tell",
+            "where fentry is refused, every system call of the host costs more meanwhile; on kernels from 7.3, \
+             figures of threads that end at the same moment as others",
             "mount -t tracefs tracefs /sys/kernel/tracing",
         ),
     }
@@ -95,6 +91,7 @@ pub(super) fn programs(trials: &[(Feature, Answer)]) -> Check {
     let loaded = Probes::load(&Options {
         namespace: PidNamespace::default(),
         fentry: has(Feature::Fentry),
+        tracefs: system::tracefs("syscalls/sys_enter_read").is_some(),
         flush: has(Feature::Flush),
         uprobe: has(Feature::Uprobe),
         stream: false,

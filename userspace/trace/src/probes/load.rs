@@ -27,6 +27,8 @@ pub struct Options {
     pub namespace: PidNamespace,
     /// fentry works here: see [`super::trial::try_feature`].
     pub fentry: bool,
+    /// The tracepoints of single system calls are here: see [`super::system::tracefs`]. Counts without fentry only.
+    pub tracefs: bool,
     /// `flush_to_ldisc` can be found here.
     pub flush: bool,
     /// Uprobes work here.
@@ -130,8 +132,21 @@ impl Probes {
             ] {
                 program.set_autoload(options.fentry);
             }
-            p.sys_enter.set_autoload(!options.fentry);
-            p.sys_exit.set_autoload(!options.fentry);
+            for program in [
+                &mut p.enter_read,
+                &mut p.exit_read,
+                &mut p.enter_readv,
+                &mut p.exit_readv,
+                &mut p.enter_write,
+                &mut p.exit_write,
+                &mut p.enter_writev,
+                &mut p.exit_writev,
+            ] {
+                program.set_autoload(!options.fentry && options.tracefs);
+            }
+            for program in [&mut p.sys_enter, &mut p.sys_exit] {
+                program.set_autoload(!options.fentry && !options.tracefs);
+            }
             for program in [&mut p.flush_queued, &mut p.flush_starts, &mut p.flush_ends] {
                 program.set_autoload(options.flush);
             }
@@ -198,6 +213,22 @@ impl Probes {
             }
             self.links
                 .push(step("to attach a program", || program.attach_trace())?);
+        }
+        let by_call = [
+            &p.exit_read,
+            &p.exit_readv,
+            &p.exit_write,
+            &p.exit_writev,
+            &p.enter_read,
+            &p.enter_readv,
+            &p.enter_write,
+            &p.enter_writev,
+        ];
+        for program in by_call {
+            if program.autoload() {
+                self.links
+                    .push(step("to attach to a system call", || program.attach())?);
+            }
         }
         self.links.push(step("to attach to thread ends", || {
             // The better one needs tracefs: see life.c.

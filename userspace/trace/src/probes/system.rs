@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 use rustix::io::Errno;
 
@@ -145,6 +146,20 @@ fn effective(status: &str) -> Option<u64> {
 fn chosen(text: &str) -> Option<String> {
     let (_, after) = text.split_once('[')?;
     Some(after.split_once(']')?.0.to_owned())
+}
+
+/// Where tracefs is mounted, if it has this event (`sched/sched_switch`).
+#[must_use]
+pub fn tracefs(event: &str) -> Option<&'static str> {
+    const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+    let has = |place: &&str| {
+        Path::new(place)
+            .join("events")
+            .join(event)
+            .join("id")
+            .exists()
+    };
+    PLACES.into_iter().find(has)
 }
 
 #[cfg(test)]
