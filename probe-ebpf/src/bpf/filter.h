@@ -21,6 +21,12 @@ const volatile bool stream_events = false;
 const volatile __u32 ring_shift = 0;     /* CPUs per ring, as a power of two */
 const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much waits in a ring */
 
+/*
+ * Set by the reader: from now on nothing is measured. Detaching the programs one by one
+ * takes most of a second; the window has to end at one moment for all of them.
+ */
+bool stopped;
+
 /* State of a traced thread: what is told, and what the programs themselves need. */
 struct thread {
 	struct thread_stats s;
@@ -106,11 +112,17 @@ static __always_inline __u32 visible_tgid(struct task_struct *p)
 }
 
 /* The state of a traced thread, else NULL. Most threads have no storage at all: that costs one load. */
-static __always_inline struct thread *thread_of(struct task_struct *p)
+static __always_inline struct thread *state_of(struct task_struct *p)
 {
 	if (!p->bpf_storage)
 		return NULL;
 	return bpf_task_storage_get(&threads, p, NULL, 0);
+}
+
+/* The same, for whoever is about to add to it. */
+static __always_inline struct thread *thread_of(struct task_struct *p)
+{
+	return *(volatile bool *)&stopped ? NULL : state_of(p);
 }
 
 static __always_inline void sched_class_of(struct sched_class *c, struct task_struct *p)

@@ -56,7 +56,7 @@ static __always_inline __u32 status_of_process(struct task_struct *p)
 /* The figures of a thread that ends go out whole: its storage ends with it. */
 static __always_inline int thread_ends(struct task_struct *p)
 {
-	struct thread *t = thread_of(p);
+	struct thread *t = state_of(p); /* though it be stopped: else its figures end with it */
 	bool last = p->signal->live.counter == 0;
 	struct ev_exit *ev;
 	__u64 now;
@@ -65,7 +65,7 @@ static __always_inline int thread_ends(struct task_struct *p)
 	if (!t || t->exited)
 		return 0;
 	now = bpf_ktime_get_ns();
-	if (t->s.phase == PHASE_RUNNING)
+	if (t->s.phase == PHASE_RUNNING && !stopped)
 		t->s.on_cpu_ns += elapsed(t->s.phase_since, now);
 	t->s.phase = PHASE_UNKNOWN;
 	t->exited = 1;

@@ -89,7 +89,7 @@ int dump_threads(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	t = thread_of(task);
+	t = state_of(task);
 	if (!t || t->exited)
 		return 0;
 	/* Names and classes change. */

@@ -75,7 +75,7 @@ static __always_inline int tty_call_begins(struct kiocb *iocb, __u32 op)
 	struct tty_struct *tty = tty_of_file(iocb->ki_filp);
 	__u64 addr;
 
-	if (!tty || !port_of(tty, makes_ptys_ours(t), &addr))
+	if (stopped || !tty || !port_of(tty, makes_ptys_ours(t), &addr))
 		return 0;
 	if (!t && visible_tgid(me) != self_tgid) /* somebody opened one of our PTYs after we began */
 		t = trace_thread(me, REL_PEER);
@@ -219,7 +219,7 @@ extern const void flush_to_ldisc __ksym __weak;
 
 static __always_inline bool is_flush(struct work_struct *work)
 {
-	return &flush_to_ldisc && (__u64)work->func == (__u64)&flush_to_ldisc;
+	return !stopped && &flush_to_ldisc && (__u64)work->func == (__u64)&flush_to_ldisc;
 }
 
 static __always_inline __u64 port_of_work(struct work_struct *work)

@@ -349,9 +349,10 @@ impl Session {
         self.stream.write(drained_ns, &self.hops, offset, out)
     }
 
-    /// Everything up to now. The living are read out before the ended: who ends in between is in both, not in neither.
-    fn state(&mut self, output: Output) -> Result<KernelState> {
+    /// Everything up to that moment, or now. The living are read out before the ended: who ends in between is in both, not in neither.
+    fn state_at(&mut self, moment_ns: Option<u64>, output: Output) -> Result<KernelState> {
         let mut state = self.live.state(&self.probes)?;
+        state.at_ns = moment_ns.unwrap_or(state.at_ns);
         self.pull(output)?;
         state.complete(&self.ended);
         Ok(state)
@@ -361,7 +362,7 @@ impl Session {
     fn interval(&mut self, output: Output) -> Result<Report> {
         let holders = live::holders(&self.probes.holders()?);
         self.hold(holders);
-        let state = self.state(output)?;
+        let state = self.state_at(None, output)?;
         let since = match &self.last {
             Some(last) => state.since(last),
             None => state.clone(),
@@ -375,7 +376,7 @@ impl Session {
         Ok(report)
     }
 
-    /// Detaches, reads everything out, and reports the whole run.
+    /// Ends the window, reads everything out, and reports the whole run.
     fn finish(mut self, output: Output) -> Result<Report> {
         let holders = self.probes.holders().map(|bytes| live::holders(&bytes));
         let patience = Patience::new();
@@ -384,10 +385,12 @@ impl Session {
             Err(why) => inside::missing(*pid, why.clone()),
         });
         let in_process = in_process.collect();
-        self.probes.detach();
+        self.probes.stop();
+        let ended_ns = monotonic_ns();
         // Without the last look the first one still tells who held what.
         self.hold(holders.unwrap_or_default());
-        let state = self.state(output)?;
+        let state = self.state_at(Some(ended_ns), output)?;
+        self.probes.detach();
         self.write_events(None)?;
         Ok(self.report(&state, self.start.monotonic_ns, true, in_process))
     }

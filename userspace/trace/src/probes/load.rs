@@ -280,7 +280,14 @@ impl Probes {
         run_iterator(&self.skel.progs.dump_threads)
     }
 
-    /// Stops all measuring; the maps stay readable.
+    /// Ends the window, for all programs at one moment; what was measured stays readable.
+    pub fn stop(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.stopped = true;
+        }
+    }
+
+    /// Takes all programs out of the kernel's ways; the maps stay readable.
     pub fn detach(&mut self) {
         self.hops.clear();
         // The other way round than attached: a switch seen without its wake-up would look like a long wait.
