@@ -52,7 +52,7 @@ fn processes(all: &[Process], relation: Relation) -> String {
     let mut user = "";
     let items = all.iter().filter(|p| p.relation == relation).map(|p| {
         let mut text = who(&p.name, p.pid);
-        if p.user != user {
+        if !p.user.is_empty() && p.user != user {
             user = &p.user;
             text.push_str(&format!(" of {}", visible(user)));
         }
