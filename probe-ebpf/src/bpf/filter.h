@@ -18,6 +18,7 @@ const volatile __u32 ns_level = 0;       /* depth of phux-trace's pid namespace;
 const volatile __u64 ns_addr = 0;        /* address of that namespace, when ns_level > 0 */
 const volatile __u32 self_tgid = 0;      /* phux-trace itself, as its namespace sees it, is never a peer */
 const volatile bool stream_events = false;
+const volatile bool follow_exec = false; /* what the target starts is the target too: attach -- CMD */
 const volatile __u32 ring_shift = 0;     /* CPUs per ring, as a power of two */
 const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much waits in a ring */
 

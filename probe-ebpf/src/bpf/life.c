@@ -39,7 +39,7 @@ int BPF_PROG(sched_process_exec, struct task_struct *p, int old_pid, struct linu
 	tgid = t->s.tgid;
 	/* Forked by the target and now another program: no longer the target. Named ones stay. */
 	named = bpf_map_lookup_elem(&processes, &tgid);
-	if (t->s.relation == REL_TARGET && !(named && *named == REL_TARGET))
+	if (t->s.relation == REL_TARGET && !follow_exec && !(named && *named == REL_TARGET))
 		t->s.relation = REL_CHILD;
 	tell_task(EV_EXEC, p, old_pid, t->s.relation);
 	return 0;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use probe_ebpf::events;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::report::model::{self, Relation};
 use crate::source::decode::Task;
@@ -23,6 +24,8 @@ struct Entry {
     owner: Option<(Multiplexer, Part)>,
     ended: Option<String>,
     came_later: bool,
+    /// How often it became another program.
+    execs: u32,
 }
 
 /// All of them, by pid.
@@ -30,6 +33,8 @@ struct Entry {
 pub(super) struct Processes {
     by_pid: BTreeMap<u32, Entry>,
     passed: u64,
+    /// The process that is to become the command of `attach -- CMD`.
+    pub(super) shim: Option<u32>,
 }
 
 impl Processes {
@@ -52,6 +57,7 @@ impl Processes {
             owner,
             ended: None,
             came_later: false,
+            execs: 0,
         };
         self.by_pid.insert(process.pid, entry);
     }
@@ -76,6 +82,7 @@ impl Processes {
             owner: None,
             ended: None,
             came_later: false,
+            execs: 0,
         };
         self.by_pid.insert(pid, entry);
     }
@@ -92,6 +99,7 @@ impl Processes {
             owner,
             ended: None,
             came_later: true,
+            execs: 0,
         };
         self.by_pid.insert(task.at.pid, entry);
     }
@@ -116,9 +124,15 @@ impl Processes {
             owner: now.as_ref().and_then(|p| owner(p, &Survey::default())),
             ended: None,
             came_later: before.as_ref().is_none_or(|b| b.came_later),
+            execs: before.as_ref().map_or(0, |b| b.execs) + 1,
         };
         let said = before
-            .filter(|b| relation == Relation::Target && b.name != entry.name)
+            .filter(|b| {
+                relation == Relation::Target
+                    && !b.came_later
+                    && b.name != entry.name
+                    && b.name != "exe"
+            })
             .map(|b| {
                 format!(
                     "{} (pid {}) became {} by exec; it is traced on",
@@ -136,9 +150,34 @@ impl Processes {
         };
         entry.ended = Some(ended(status));
         // A shell starts a hundred commands a minute: those that came and went are counted.
-        if entry.came_later && entry.relation == Relation::Peer {
+        if entry.came_later {
             self.by_pid.remove(&pid);
             self.passed += 1;
+        }
+    }
+
+    /// Whether every process of the target is known to have ended.
+    pub(super) fn target_ended(&self) -> bool {
+        let mut target = self
+            .by_pid
+            .values()
+            .filter(|e| e.relation == Relation::Target);
+        target.all(|e| e.ended.is_some())
+    }
+
+    /// Whether a process has become another program while we looked.
+    pub(super) fn has_execed(&self, pid: u32) -> bool {
+        self.by_pid.get(&pid).is_some_and(|e| e.execs > 0)
+    }
+
+    /// Asks every process of the target to end. Only for what we have started ourselves.
+    pub(super) fn terminate_target(&mut self) {
+        self.target_lives();
+        let living = |e: &Entry| e.relation == Relation::Target && e.ended.is_none();
+        for (pid, _) in self.by_pid.iter().filter(|(_, e)| living(e)) {
+            if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
@@ -18,6 +18,7 @@ use super::processes::Processes;
 use super::wrapped::Wrapped;
 use super::{Output, events, exit_code};
 use crate::cli::AttachArgs;
+use crate::escape::visible;
 use crate::probes::{Options, Probes};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
 use crate::source::live::{self, monotonic_ns};
@@ -74,12 +75,20 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     };
 
     let mut session = Session::begin(args, &target, &survey)?;
+    if !session.processes.target_lives() {
+        bail!("{} ended before tracing began", describe(&target));
+    }
     if let Some(w) = &mut wrapped {
+        session.processes.shim = Some(w.pid());
         w.go()?;
     }
     output.say(&format!(
         "tracing {}; {}",
-        describe(&target),
+        if wrapped.is_some() {
+            visible(&target.asked).into_owned()
+        } else {
+            describe(&target)
+        },
         match args.duration {
             Some(d) => format!("the report comes in {}", humantime::format_duration(d)),
             None => "Ctrl-C ends with the report".into(),
@@ -104,7 +113,13 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
                 break EndedBy::Target;
             }
             () = session.live.filling() => session.pull(output)?,
-            _ = pull.tick() => session.pull(output)?,
+            _ = pull.tick() => {
+                session.pull(output)?;
+                if wrapped.is_none() && session.processes.target_ended() {
+                    break EndedBy::Target;
+                }
+            }
+            // Besides: the event that tells of it could be lost.
             _ = look.tick() => if wrapped.is_none() && !session.processes.target_lives() {
                 break EndedBy::Target;
             },
@@ -115,12 +130,21 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         }
     };
     if let (Some(w), None) = (&mut wrapped, &status) {
+        // Not the command alone: what it started would go on, and hold our output open.
+        session.processes.terminate_target();
         status = Some(w.end().await.context("ending the command")?);
     }
     if ended == EndedBy::Target && wrapped.is_none() {
         session
             .notes
             .push("the target ended; the figures are of the time until then".into());
+    }
+    if let (Some(w), Some(status)) = (&wrapped, status) {
+        session.pull(output)?;
+        if !session.processes.has_execed(w.pid()) {
+            // The shim has said why it could not become the command: there is nothing to report.
+            return Ok(exit_code(status));
+        }
     }
     let report = session.finish(output)?;
     output.report(&report)?;
@@ -255,6 +279,7 @@ impl Session {
             tracefs: features.tracefs,
             flush: features.flush.is_ok(),
             uprobe: features.uprobe.is_ok(),
+            follow_exec: !args.command.is_empty(),
             stream: args.events,
             cpus_per_ring: args.cpus_per_ring,
         })?;
@@ -407,8 +432,10 @@ impl Session {
         notes.extend(self.hops.notes.iter().cloned());
         let passed = self.processes.passed();
         if passed != 0 {
+            let processes = if passed == 1 { "process" } else { "processes" };
             notes.push(format!(
-                "{passed} processes came and went in the target's terminals; their threads are summed by name"
+                "{passed} {processes} that the target started came and went; \
+                 their threads are summed by name"
             ));
         }
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);

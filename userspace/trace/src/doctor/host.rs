@@ -94,6 +94,7 @@ pub(super) fn programs(trials: &[(Feature, Answer)]) -> Check {
         tracefs: system::tracefs("syscalls/sys_enter_read").is_some(),
         flush: has(Feature::Flush),
         uprobe: has(Feature::Uprobe),
+        follow_exec: false,
         stream: false,
         cpus_per_ring: None,
     });

@@ -33,6 +33,8 @@ pub struct Options {
     pub flush: bool,
     /// Uprobes work here.
     pub uprobe: bool,
+    /// What the target starts is the target too, whatever it becomes by exec.
+    pub follow_exec: bool,
     /// Emit an event for each PTY read and write, flush and hop.
     pub stream: bool,
     /// CPUs per ring, rounded up to a power of two; `None` for the default of 8.
@@ -118,6 +120,7 @@ impl Probes {
                 ro.rq_to_preempt_count = percpu::rq_to_preempt_count().unwrap_or(0);
                 ro.interrupt_bits = percpu::interrupt_bits().unwrap_or(ro.interrupt_bits);
                 ro.stream_events = options.stream;
+                ro.follow_exec = options.follow_exec;
                 ro.ring_shift = shift;
                 ro.ring_wake_bytes = RING_BYTES / 4;
             }

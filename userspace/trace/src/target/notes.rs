@@ -77,7 +77,7 @@ pub struct Notes {
 #[derive(Debug, thiserror::Error)]
 pub enum NotesError {
     /// It could not be opened or read.
-    #[error("cannot open: {0}")]
+    #[error("cannot open")]
     Open(#[from] io::Error),
     /// It is a directory, FIFO, device or socket.
     #[error("not a regular file but a {0}")]
@@ -86,7 +86,7 @@ pub enum NotesError {
     #[error("no ELF file")]
     NotElf,
     /// An ELF file whose headers make no sense.
-    #[error("damaged ELF file: {0}")]
+    #[error("damaged ELF file")]
     Damaged(#[from] object::read::Error),
 }
 

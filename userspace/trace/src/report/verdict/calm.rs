@@ -15,6 +15,9 @@ pub(super) fn no_data(report: &Report) -> Verdict {
     let window = duration(report.window.duration_ns);
     let sentence = match sched.map(|b| b.missing.as_deref().unwrap_or("no backend worked")) {
         Some(why) => format!("No wait was measured in {window}: {}.", visible(why)),
+        None if ended(report) => {
+            format!("The target ended within {window}, before anything was seen of it.")
+        }
         None => format!("The target did not run in {window}: use the terminal while it is traced."),
     };
     Verdict {
@@ -22,6 +25,16 @@ pub(super) fn no_data(report: &Report) -> Verdict {
         sentence,
         evidence: limits(report),
     }
+}
+
+fn ended(report: &Report) -> bool {
+    let mut target = report
+        .target
+        .processes
+        .iter()
+        .filter(|p| p.relation == Relation::Target)
+        .peekable();
+    target.peek().is_some() && target.all(|p| p.ended.is_some())
 }
 
 /// Every kind of wait with its figures: "nothing" is a claim that needs them.
