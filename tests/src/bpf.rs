@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::machine::{find_tool, output_of};
+use crate::machine::find_tool;
 use crate::wait::wait_for;
 
 /// Ids of all BPF programs, maps and links, and what is pinned or registered by name.
@@ -72,7 +72,16 @@ impl BpfObjects {
 /// `bpftool -j KIND show`, as (id, field) pairs.
 fn listed(kind: &str, field: &str) -> BTreeSet<(u64, String)> {
     let bpftool = find_tool("bpftool").expect("bpftool is installed");
-    let text = output_of(Command::new(bpftool).args(["-j", kind, "show"]));
+    // It fails when an object goes away between two of its calls, as those of the test before do.
+    let text = wait_for(Duration::from_secs(20), || {
+        let output = Command::new(&bpftool)
+            .args(["-j", kind, "show"])
+            .output()
+            .ok()?;
+        output.status.success().then_some(output.stdout)
+    })
+    .unwrap_or_else(|| panic!("bpftool {kind} show keeps failing"));
+    let text = String::from_utf8_lossy(&text);
     if text.trim().is_empty() {
         return BTreeSet::new();
     }
