@@ -170,11 +170,16 @@ impl Processes {
         self.by_pid.get(&pid).is_some_and(|e| e.execs > 0)
     }
 
-    /// Asks every process of the target to end. Only for what we have started ourselves.
+    /// Asks what the wrapped command has started to end; the command itself is for whoever waits for it.
     pub(super) fn terminate_target(&mut self) {
         self.target_lives();
         let living = |e: &Entry| e.relation == Relation::Target && e.ended.is_none();
-        for (pid, _) in self.by_pid.iter().filter(|(_, e)| living(e)) {
+        let root = self.shim;
+        let others = self
+            .by_pid
+            .iter()
+            .filter(|(pid, e)| living(e) && root != Some(**pid));
+        for (pid, _) in others {
             if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::TERM);
             }
