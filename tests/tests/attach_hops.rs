@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use phux_trace_tests::attach::Attached;
+use phux_trace_tests::attach::{Attached, unskipped};
 use phux_trace_tests::report::{Dist, dist_of};
 use phux_trace_tests::truth::Program;
 use phux_trace_tests::{example, exclusive, need_root};
@@ -17,18 +17,22 @@ fn each_hop_equals_the_histogram_of_the_process_bucket_for_bucket() {
         return;
     }
     let _alone = exclusive();
-    let mut program = Program::start(Command::new(example("phux-perf", "hops")).args([
-        "--wait",
-        "--count",
-        "2000",
-        "--threads",
-        "3",
-    ]));
-    let pid = program.pid();
-    let attached = Attached::to(pid);
-    let truth: Value = program.work(WORK);
-    // The program ends with its last word, and with it the run.
-    let report = attached.end();
+    let ((pid, truth), report) = unskipped(|| {
+        let mut program = Program::start(Command::new(example("phux-perf", "hops")).args([
+            "--wait",
+            "--count",
+            "2000",
+            "--threads",
+            "3",
+        ]));
+        let pid = program.pid();
+        let attached = Attached::to(pid);
+        let truth: Value = program.work(WORK);
+        // The program ends with its last word, and with it the run.
+        let report = attached.end();
+        program.finish();
+        ((pid, truth), report)
+    });
     report.assert_nothing_lost();
     let histograms: Vec<&Value> = truth["metrics"]
         .as_array()
@@ -45,7 +49,6 @@ fn each_hop_equals_the_histogram_of_the_process_bucket_for_bucket() {
         assert_eq!(hop.value, own, "{name}");
         assert_eq!(hop.metric, name);
     }
-    program.finish();
 }
 
 #[test]
@@ -54,12 +57,16 @@ fn a_name_at_many_sites_is_attached_at_all_and_every_semaphore_is_raised() {
         return;
     }
     let _alone = exclusive();
-    let mut program =
-        Program::start(Command::new(env!("CARGO_BIN_EXE_sdt-many")).args(["--hits", "100"]));
-    let pid = program.pid();
-    let attached = Attached::to(pid);
-    let truth: Value = program.work(WORK);
-    let report = attached.stop();
+    let ((pid, truth), report) = unskipped(|| {
+        let mut program =
+            Program::start(Command::new(env!("CARGO_BIN_EXE_sdt-many")).args(["--hits", "100"]));
+        let pid = program.pid();
+        let attached = Attached::to(pid);
+        let truth: Value = program.work(WORK);
+        let report = attached.stop();
+        program.finish();
+        ((pid, truth), report)
+    });
     report.assert_nothing_lost();
     let probes = truth["probes"].as_array().expect("probes");
     assert_eq!(probes.len(), 3);
@@ -76,7 +83,6 @@ fn a_name_at_many_sites_is_attached_at_all_and_every_semaphore_is_raised() {
         assert_eq!(hop.value, dist_of(values), "{hop:?}");
     }
     // After the tracer nothing is raised any more.
-    program.finish();
     let mut again = Program::start(Command::new(env!("CARGO_BIN_EXE_sdt-many")).arg("--hits=1"));
     let truth: Value = again.work(WORK);
     assert_eq!(

@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use phux_trace_tests::attach::Attached;
+use phux_trace_tests::attach::{Attached, unskipped};
 use phux_trace_tests::bpf::BpfObjects;
 use phux_trace_tests::machine::slowness;
 use phux_trace_tests::truth::Program;
@@ -139,19 +139,24 @@ fn threads_and_forks_that_come_in_bursts_are_followed() {
         return;
     }
     let _alone = exclusive();
-    let mut program = Program::start(Command::new(env!("CARGO_BIN_EXE_spawn-storm")).args([
-        "--bursts",
-        "5",
-        "--threads",
-        "100",
-        "--forks",
-        "5",
-        "--execs",
-        "5",
-    ]));
-    let attached = Attached::to(program.pid());
-    let truth: Value = program.work(SOON);
-    let report = attached.stop();
+    let ((target, truth), report) = unskipped(|| {
+        let mut program = Program::start(Command::new(env!("CARGO_BIN_EXE_spawn-storm")).args([
+            "--bursts",
+            "5",
+            "--threads",
+            "100",
+            "--forks",
+            "5",
+            "--execs",
+            "5",
+        ]));
+        let target = program.pid();
+        let attached = Attached::to(target);
+        let truth: Value = program.work(SOON);
+        let report = attached.stop();
+        program.finish();
+        ((target, truth), report)
+    });
     report.assert_nothing_lost();
     let ids =
         |name: &str| -> Vec<u32> { serde_json::from_value(truth[name].clone()).expect("numbers") };
@@ -159,10 +164,7 @@ fn threads_and_forks_that_come_in_bursts_are_followed() {
     assert_eq!(tids.len(), 500);
     for tid in &tids {
         let thread = report.thread(*tid);
-        assert_eq!(
-            (thread.pid, thread.relation.as_str()),
-            (program.pid(), "target")
-        );
+        assert_eq!((thread.pid, thread.relation.as_str()), (target, "target"));
         // It ran at once, and again after each of its two naps; where the machine stands still at
         // times, a nap can be over before it begins.
         let naps = if slowness() > 1 { 0 } else { 2 };
@@ -184,7 +186,6 @@ fn threads_and_forks_that_come_in_bursts_are_followed() {
     assert_eq!((execed.relation.as_str(), execed.exited), ("peer", true));
     assert_eq!(execed.threads, ids("execed").len() as u64);
     assert!(execed.wait.count >= execed.threads, "{execed:?}");
-    program.finish();
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use phux_trace_tests::attach::Attached;
+use phux_trace_tests::attach::{Attached, unskipped};
 use phux_trace_tests::bpftrace::Bpftrace;
 use phux_trace_tests::machine::{find_tool, slowness};
 use phux_trace_tests::procfs::{self, Account};
@@ -32,12 +32,14 @@ struct Ident {
 }
 
 fn traced(options: &[&str]) -> (Truth, Summed) {
-    let mut program = victim(options);
-    let attached = Attached::to(program.pid());
-    let truth = program.work(WORK);
-    let report = attached.stop();
-    program.finish();
-    (truth, report)
+    unskipped(|| {
+        let mut program = victim(options);
+        let attached = Attached::to(program.pid());
+        let truth = program.work(WORK);
+        let report = attached.stop();
+        program.finish();
+        (truth, report)
+    })
 }
 
 fn victim(options: &[&str]) -> Program {
