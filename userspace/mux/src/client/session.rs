@@ -31,6 +31,8 @@ const ESCAPE_WAIT: Duration = Duration::from_millis(10);
 const BURST_FRAMES: u64 = 1024;
 /// Most bytes read from the socket in one go, for the same reason.
 const BURST_BYTES: usize = 256 * 1024;
+/// Most bytes in one read from the socket.
+const READ_SIZE: usize = 64 * 1024;
 /// How long the server may take to say goodbye.
 const DETACH_WAIT: Duration = Duration::from_secs(1);
 /// How long the terminal may take to show the last paint.
@@ -40,6 +42,8 @@ const ECHO_CEILING: Duration = Duration::from_secs(2);
 
 pub(super) struct Session {
     socket: UnixStream,
+    /// For what is read from the socket.
+    buf: Box<[u8]>,
     deframer: Deframer,
     mirror: Mirror,
     painter: Painter,
@@ -74,6 +78,7 @@ impl Session {
         let terminated = signal_pipe(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT])?;
         Ok(Self {
             socket,
+            buf: vec![0; READ_SIZE].into(),
             deframer,
             mirror: Mirror::new(size),
             painter: Painter::new(size),
@@ -273,19 +278,18 @@ impl Session {
     }
 
     fn read_socket(&mut self) -> anyhow::Result<Option<End>> {
-        let mut buf = [0; 64 * 1024];
         let mut total = 0;
         loop {
-            match rustix::net::recv(&self.socket, &mut buf, RecvFlags::DONTWAIT) {
+            match rustix::net::recv(&self.socket, &mut self.buf[..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) | Err(Errno::CONNRESET) => {
                     // What came before the end still counts.
                     let end = self.on_frames()?;
                     return Ok(end.or(Some(End::Lost)));
                 }
                 Ok((len, _)) => {
-                    self.deframer.feed(&buf[..len]);
+                    self.deframer.feed(&self.buf[..len]);
                     total += len;
-                    if len < buf.len() {
+                    if len < self.buf.len() {
                         break;
                     }
                 }

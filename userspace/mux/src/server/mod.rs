@@ -11,7 +11,10 @@ mod input_lane;
 mod keys;
 mod pane;
 mod pty;
+mod pty_reader;
+mod pty_writer;
 mod pump;
+mod socket;
 mod state;
 mod writer;
 
@@ -88,9 +91,12 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
 fn admit(server: &Rc<Server>, stream: UnixStream) {
     let ours = rustix::process::geteuid().as_raw();
     match stream.peer_cred() {
-        Ok(peer) if peer.uid() == ours || peer.uid() == 0 => {
-            tokio::task::spawn_local(client::serve(Rc::clone(server), stream));
-        }
+        Ok(peer) if peer.uid() == ours || peer.uid() == 0 => match stream.into_std() {
+            Ok(stream) => {
+                tokio::task::spawn_local(client::serve(Rc::clone(server), stream));
+            }
+            Err(e) => warn_throttled!("cannot serve a client: {e}"),
+        },
         Ok(peer) => warn_throttled!("refused a client of user {}", peer.uid()),
         Err(e) => warn_throttled!("refused a client without credentials: {e}"),
     }
