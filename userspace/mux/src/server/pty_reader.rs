@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc as sync_mpsc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,9 +28,6 @@ const CHUNK_QUEUE: usize = 128;
 const MUCH: usize = 1024;
 /// After so long without output the thread parks.
 const QUIET: Duration = Duration::from_millis(20);
-
-/// Tasks between the actor and a client's socket: the pump and the client's writer.
-const HOPS_TO_CLIENT: u8 = 2;
 
 /// Panes whose thread is at work. The others' threads take over too: where the actors have to wait
 /// for each other, that shows as the wait of chunks in their queues.
@@ -98,8 +94,6 @@ pub(super) struct PtyReader {
     queue: mpsc::Receiver<FromThread>,
     /// Tells the thread to go on.
     resume: sync_mpsc::SyncSender<()>,
-    /// How many more turns the tasks that a chunk was for have, before the actor looks for more.
-    yields: u8,
 }
 
 impl PtyReader {
@@ -130,7 +124,6 @@ impl PtyReader {
             own: None,
             queue,
             resume,
-            yields: 0,
         };
         reader.take_over();
         Ok(reader)
@@ -147,11 +140,6 @@ impl PtyReader {
                 }
                 continue;
             };
-            if self.yields > 0 {
-                self.yields -= 1;
-                pass_turn().await;
-                continue;
-            }
             let Ok(mut ready) = own.ready(Interest::READABLE).await else {
                 self.hand_over();
                 continue;
@@ -179,7 +167,6 @@ impl PtyReader {
 
     /// A chunk that the actor has read: is it to go on doing so?
     fn seen(&mut self, chunk: Option<Chunk>) -> Option<Chunk> {
-        self.yields = HOPS_TO_CLIENT;
         let much = chunk.as_ref().is_some_and(|c| c.data.len() >= MUCH);
         if much || AT_WORK.load(Ordering::Relaxed) > 0 {
             self.hand_over();
@@ -216,20 +203,6 @@ impl Drop for PtyReader {
             AT_WORK.fetch_sub(1, Ordering::Relaxed);
         }
     }
-}
-
-/// Lets the tasks that are ready now run. Unlike tokio's own `yield_now` it does not poll for
-/// events before it returns.
-async fn pass_turn() {
-    let mut passed = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut passed, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// The thread while it is at work: until nothing has come for a while, or `false` if there is
