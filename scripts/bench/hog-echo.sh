@@ -9,8 +9,8 @@
 # is given (cargo build --release -p phux --example relay), the least that a client and a server
 # can do, its threads under SCHED_FIFO, ahead of all that is not real-time.
 #
-# The clock itself runs at nice -19 where that is allowed, so that it is phux's wait that is measured
-# and not the clock's. p99 needs 1,000 keys: rounds are pooled. Raw samples are in DIR/raw.jsonl.
+# The clock itself runs under SCHED_FIFO where that is allowed, so that it is phux's wait that is
+# measured and not the clock's. p99 needs 1,000 keys: rounds are pooled. Raw samples are in DIR/raw.jsonl.
 
 set -euo pipefail
 
@@ -48,7 +48,7 @@ own=()
 user=()
 configs=(unpromoted promoted-user)
 if [[ $(id -u) == 0 ]]; then
-    own=(--own-nice -19)
+    own=(--own-fifo)
     user=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)
     configs=(unpromoted promoted-root promoted-user bare)
     [[ -z $relay ]] || configs+=(relay-fifo)
