@@ -19,8 +19,8 @@ use super::pty::{self, Pty};
 use super::pty_reader::{Chunk, PtyReader};
 use super::pty_writer::{PtyWriter, ToChild};
 use crate::perf::server::{
-    ECHO_SERVER, INPUT_EVENTS, INPUT_WRITER_FULL, PTY_BURST_BYTES, PTY_BURST_CHUNKS,
-    PTY_QUEUE_WAIT, PTY_VT_APPLY,
+    BOOTSTRAP_SYNTH, ECHO_SERVER, INPUT_EVENTS, INPUT_WRITER_FULL, PTY_BURST_BYTES,
+    PTY_BURST_CHUNKS, PTY_POST_APPLY, PTY_QUEUE_WAIT, PTY_VT_APPLY, PTY_VT_PARSE, PTY_YIELD_WAIT,
 };
 use crate::perf::{Stopwatch, warn_throttled};
 use crate::term::{Notice, Screen, Size, Unsynchronised};
@@ -184,7 +184,9 @@ impl Actor {
                 Turn::Chunk(chunk) => {
                     if self.on_chunk(chunk) {
                         // There is more: let the pumps have a turn.
+                        let start = Stopwatch::start();
                         tokio::task::yield_now().await;
+                        hop!(PTY_YIELD_WAIT, start.micros(), self.pane.id, self.seq);
                     }
                 }
                 Turn::Exit(code) => exit = Some((code, Instant::now() + DRAIN_GRACE)),
@@ -227,10 +229,13 @@ impl Actor {
         match control {
             Control::Bootstrap { history, reply } => {
                 // Taken in the same turn as the place at the ring: nothing twice, nothing missed.
+                let start = Stopwatch::start();
+                let data = self.screen.dump(history).into();
+                hop!(BOOTSTRAP_SYNTH, start.micros(), self.pane.id, self.seq);
                 let bootstrap = Bootstrap {
                     size: self.screen.size(),
                     base_seq: self.seq,
-                    data: self.screen.dump(history).into(),
+                    data,
                     ring: self.ring.subscribe(),
                 };
                 // Who asked may be gone.
@@ -340,7 +345,10 @@ impl Actor {
             hop!(ECHO_SERVER, since, pane, self.input_seq);
         }
         let start = Stopwatch::start();
-        for notice in self.screen.apply(&data) {
+        let notices = self.screen.apply(&data);
+        hop!(PTY_VT_PARSE, start.micros(), pane, seq);
+        let parsed = Stopwatch::start();
+        for notice in notices {
             match notice {
                 // An answer that has no room is as lost as on a line that dropped it.
                 Notice::Reply(text) if self.pending.is_none() => {
@@ -351,6 +359,7 @@ impl Actor {
             }
         }
         self.pane.input.publish_modes(self.screen.mode());
+        hop!(PTY_POST_APPLY, parsed.micros(), pane, seq);
         hop!(PTY_VT_APPLY, start.micros(), pane, seq);
         let _ = self.ring.send(Frame::Output { seq, data });
         capped
