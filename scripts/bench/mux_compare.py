@@ -29,7 +29,7 @@ SHELL = ["/usr/bin/env", "PS1=$ ", "/bin/sh"]
 class Mux:
     """One multiplexer in a directory of its own."""
 
-    def __init__(self, name, phux, home):
+    def __init__(self, name, phux, home, relay=None):
         self.name, self.home = name, home
         self.env = {
             "PATH": os.environ["PATH"], "HOME": home, "TERM": "xterm-256color", "LANG": "C.UTF-8",
@@ -51,6 +51,8 @@ class Mux:
             "phux": ([phux, "new", "-s", "b", "--", *SHELL], [phux, "attach", "b"], [phux, "kill", "b"], "server"),
             "tmux": (["tmux", "-f", "/dev/null", "new", "-s", "b", shell], ["tmux", "attach", "-t", "b"], ["tmux", "kill-server"], "tmux"),
             "screen": (["screen", "-c", "/dev/null", "-S", "b", *SHELL], ["screen", "-x", "b"], ["screen", "-S", "b", "-X", "quit"], "SCREEN"),
+            # No multiplexer, so there is nothing to attach to.
+            "relay": ([relay, *SHELL], None, ["true"], "--server"),
             "zellij": (["zellij", "--config", zellij, "--session", "b"], ["zellij", "--config", zellij, "attach", "b"], ["zellij", "kill-session", "b"], "--server"),
         }[name]
         os.makedirs(home + "/screens", mode=0o700, exist_ok=True)
@@ -119,7 +121,7 @@ def one_round(mux, options, record):
             record("echo_us" if micros is not None else "echo_timeout", micros or 1)
             os.write(terminal.fd, b"\x15")
             terminal.drain(pty_echo.QUIET, pty_echo.QUIET_CAP)
-        for _ in range(3):
+        for _ in range(3 if mux.attach else 0):
             second = mux.start(mux.attach)
             record("attach_ms", second.until(b"$"))
             second.drain(0.1, 1.0)
@@ -143,6 +145,7 @@ def one_round(mux, options, record):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--phux-bin", required=True)
+    parser.add_argument("--relay-bin")
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--key-samples", type=int, default=200)
@@ -157,9 +160,10 @@ def main():
             order = options.muxes[number % len(options.muxes):] + options.muxes[:number % len(options.muxes)]
             for name in order:
                 home = tempfile.mkdtemp(prefix="mux-", dir="/tmp")
-                mux = Mux(name, options.phux_bin, home)
+                mux = Mux(name, options.phux_bin, home, options.relay_bin)
                 if number == 0:
-                    commands.write(f"{name}: {' '.join(mux.new)}\n{name}: {' '.join(mux.attach)}\n")
+                    for command in filter(None, (mux.new, mux.attach)):
+                        commands.write(f"{name}: {' '.join(command)}\n")
 
                 def record(metric, value, name=name, number=number):
                     samples[name].setdefault(metric, []).append(value)
