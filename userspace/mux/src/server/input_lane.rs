@@ -1,5 +1,6 @@
 //! The input lane: one thread that turns input events into bytes and hands them to the pane's
-//! actor, so that a key does not wait behind the output that the runtime thread is busy with.
+//! actor, so that a key does not wait behind the output that the runtime thread is busy with. The
+//! client's task does so itself while none of the pane's events is under way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -3,7 +3,8 @@
 //! The main thread runs everything that is a task: accepting, a reader and a writer per client,
 //! an actor per pane, a pump per client and pane. Threads of their own are the input lane and, per
 //! pane, what blocks on the PTY: a reader and a writer. Between them stand queues of fixed size,
-//! so that a stall shows at the hop where it arises.
+//! so that a stall shows at the hop where it arises. Where a queue is empty and its consumer idle,
+//! the producer does the work itself: an echo in a quiet session wakes one thread of the server.
 
 mod client;
 mod command;

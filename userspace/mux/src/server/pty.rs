@@ -98,3 +98,19 @@ pub(super) fn set_size(master: &OwnedFd, size: Size) -> rustix::io::Result<()> {
     };
     rustix::termios::tcsetwinsize(master, winsize)
 }
+
+/// A PTY without a child: the server's end, and the other one in raw mode.
+#[cfg(test)]
+pub(super) fn raw_pair() -> (Arc<OwnedFd>, std::fs::File) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags).expect("PTY");
+    rustix::pty::unlockpt(&master).expect("unlockpt");
+    let name = rustix::pty::ptsname(&master, Vec::new()).expect("ptsname");
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let slave = rustix::fs::open(&*name, flags, Mode::empty()).expect("slave");
+    let mut termios = rustix::termios::tcgetattr(&slave).expect("termios");
+    termios.make_raw();
+    rustix::termios::tcsetattr(&slave, OptionalActions::Now, &termios).expect("raw");
+    rustix::io::ioctl_fionbio(&master, true).expect("non-blocking");
+    (Arc::new(master), slave.into())
+}

@@ -238,3 +238,69 @@ fn read_ahead(source: &mut Source, queue: &mpsc::Sender<FromThread>) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::pty::raw_pair;
+    use super::*;
+
+    /// Longer than anything takes on a machine that is busy with other things.
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    async fn take(reader: &mut PtyReader, wanted: &[u8]) {
+        let mut seen = Vec::new();
+        while seen.len() < wanted.len() {
+            let chunk = tokio::time::timeout(DEADLINE, reader.next()).await;
+            seen.extend_from_slice(&chunk.expect("in time").expect("not the end").data);
+        }
+        assert!(seen == wanted, "not what was written");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_thread_takes_over_for_much_and_gives_back_when_quiet() {
+        let (master, mut child) = raw_pair();
+        let mut reader = PtyReader::start(1, &master).expect("a thread");
+        for round in 0..3 {
+            for letter in [b"a", b"b", b"c"] {
+                child.write_all(letter).expect("room");
+                take(&mut reader, letter).await;
+                assert!(reader.own.is_some(), "round {round}: little is read here");
+            }
+            let much: Vec<u8> = (0..300_000u32).map(|n| (n / 7) as u8).collect();
+            let mut writer = child.try_clone().expect("dup");
+            let for_thread = much.clone();
+            let written = std::thread::spawn(move || writer.write_all(&for_thread));
+            take(&mut reader, &much).await;
+            written.join().expect("no panic").expect("all of it");
+            let quiet = tokio::time::timeout(QUIET / 2, reader.next()).await;
+            assert!(quiet.is_err(), "there is nothing more");
+            // It gives back while it is waited for.
+            let given_back = async {
+                while reader.own.is_none() {
+                    let nothing = tokio::time::timeout(QUIET, reader.next()).await;
+                    assert!(nothing.is_err(), "there is nothing more");
+                }
+            };
+            let waited = tokio::time::timeout(DEADLINE, given_back).await;
+            waited.expect("the thread parks");
+        }
+        drop(child);
+        let end = tokio::time::timeout(DEADLINE, reader.next()).await;
+        assert!(end.expect("in time").is_none(), "the end is told");
+        the_end_is_told_by_the_thread_too().await;
+    }
+
+    /// Not a test of its own: a pane whose thread is at work changes what the others do.
+    async fn the_end_is_told_by_the_thread_too() {
+        let (master, mut child) = raw_pair();
+        let mut reader = PtyReader::start(1, &master).expect("a thread");
+        reader.hand_over();
+        child.write_all(b"last").expect("room");
+        take(&mut reader, b"last").await;
+        drop(child);
+        let end = tokio::time::timeout(DEADLINE, reader.next()).await;
+        assert!(end.expect("in time").is_none(), "the end is told");
+    }
+}

@@ -149,3 +149,45 @@ fn write_all(master: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::super::pty::raw_pair;
+    use super::*;
+
+    #[test]
+    fn what_a_full_terminal_does_not_take_follows_in_order() {
+        let (master, mut child) = raw_pair();
+        let mut writer = PtyWriter::start(1, &master).expect("a thread");
+        writer
+            .send(Bytes::from_static(b"key"), Stopwatch::start())
+            .expect("room");
+        assert_eq!(writer.in_flight.load(Ordering::Acquire), 0, "at once");
+        let mut expected = b"key".to_vec();
+        let mut refused = None;
+        // The terminal and the queue: more than that is refused, and nothing before.
+        for n in 0..1000u32 {
+            let piece: Bytes = format!("{n:04}").repeat(1000).into_bytes().into();
+            expected.extend_from_slice(&piece);
+            if let Err(rest) = writer.send(piece, Stopwatch::start()) {
+                refused = Some(rest);
+                break;
+            }
+        }
+        let mut refused = refused.expect("the queue has an end");
+        assert!(writer.in_flight.load(Ordering::Acquire) >= WRITER_QUEUE);
+        let reader = std::thread::spawn(move || {
+            let mut seen = vec![0; expected.len()];
+            child.read_exact(&mut seen).expect("all of it");
+            assert!(seen == expected, "not what was written");
+        });
+        // There is room as soon as the child reads.
+        while let Err(rest) = writer.queue(refused) {
+            refused = rest;
+            std::thread::yield_now();
+        }
+        reader.join().expect("all of it, in order");
+    }
+}
