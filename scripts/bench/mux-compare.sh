@@ -4,11 +4,11 @@
 #   scripts/bench/mux-compare.sh [--phux-bin PATH] [--out DIR] [--rounds N] [--key-samples N]
 #                                [--seq-lines N] [--relay-bin PATH] [--mux NAME]...
 #
-# Measured, in rounds that take each multiplexer in turn, so that what else the machine does hits
-# all of them alike: echo of a key, attach, a flood of lines with CPU time, memory of the server
-# after it. Each program gets an empty environment and a socket of its own, and is ended after.
-# DIR gets raw.jsonl (every sample), summary.json and commands.txt; the table goes to standard
-# output. Figures of one run compare with each other, and with nothing else.
+# Measured, in rounds that take each multiplexer in turn for some 20 keys, so that what else the
+# machine does hits all of them alike: echo of a key, attach, a flood of lines with CPU time, memory
+# of the server after it. Each program gets an empty environment and a socket of its own, and is
+# ended after. DIR gets raw.jsonl (every sample), summary.json and commands.txt; the table goes to
+# standard output. Figures of one run compare with each other, and with nothing else.
 #
 # The relay (cargo build --release -p phux --example relay) takes part where its path is given: the
 # least that a client and a server can do, and so the floor for the echo of phux.

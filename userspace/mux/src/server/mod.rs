@@ -21,6 +21,7 @@ mod writer;
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::net::UnixListener as StdListener;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -61,24 +62,8 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     log::info!("listening on {}", path.display());
     let tasks = tokio::task::LocalSet::new();
     let result = tasks.block_on(&runtime, async {
-        let listener = UnixListener::from_std(bound.listener)?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => admit(&server, stream),
-                    Err(e) => {
-                        warn_throttled!("cannot accept: {e}");
-                        // Out of descriptors: some may come free.
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                    }
-                },
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                () = server.shutdown.notified() => break,
-            }
-        }
+        // A task of its own: what is awaited here is looked at whenever anything has happened.
+        tokio::task::spawn_local(accept(Rc::clone(&server), bound.listener)).await??;
         // Nobody is to connect to a server that ends.
         let _ = std::fs::remove_file(&path);
         end_sessions(&server).await;
@@ -86,6 +71,28 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     });
     log::info!("ended");
     result
+}
+
+/// Accepts clients until the server is told to end.
+async fn accept(server: Rc<Server>, listener: StdListener) -> anyhow::Result<()> {
+    let listener = UnixListener::from_std(listener)?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => admit(&server, stream),
+                Err(e) => {
+                    warn_throttled!("cannot accept: {e}");
+                    // Out of descriptors: some may come free.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            () = server.shutdown.notified() => return Ok(()),
+        }
+    }
 }
 
 /// Serves a client if it is the same user, or root.

@@ -208,18 +208,20 @@ impl Actor {
 
     /// Waits for the next thing to do: input before output.
     async fn turn(&mut self, at_end: bool, exit: Option<(i32, Instant)>) -> Turn {
-        // A timer that is not set is not polled: its time does not matter.
-        let at = |time: Option<Instant>| sleep_until(time.unwrap_or_else(Instant::now).into());
+        let at = async |time: Option<Instant>| match time {
+            Some(time) => sleep_until(time.into()).await,
+            None => std::future::pending().await,
+        };
         tokio::select! {
             biased;
             Some(control) = self.control.recv() => Turn::Control(control),
             true = self.writer.room(), if self.pending.is_some() => Turn::WriterHasRoom,
             Some(input) = self.input.recv(), if self.pending.is_none() => Turn::Input(input),
-            () = at(self.resize.map(|r| r.1)), if self.resize.is_some() => Turn::Resize,
-            () = at(self.kill_at), if self.kill_at.is_some() => Turn::Kill,
+            () = at(self.resize.map(|r| r.1)) => Turn::Resize,
+            () = at(self.kill_at) => Turn::Kill,
             chunk = self.reader.next(), if !at_end => chunk.map_or(Turn::AtEnd, Turn::Chunk),
             status = self.pty.child.wait(), if exit.is_none() => Turn::Exit(exit_code(status.ok())),
-            () = at(exit.map(|e| e.1)), if exit.is_some() => Turn::AtEnd,
+            () = at(exit.map(|e| e.1)) => Turn::AtEnd,
             // Without the threads and the rest of the server there is nothing left to do.
             else => Turn::AtEnd,
         }
