@@ -7,7 +7,7 @@
 # user. And as the bounds of what promotion can do, as root: `bare`, a shell in a PTY with no
 # multiplexer at all, whose echo waits for nothing but the kernel's own worker; and, where the relay
 # is given (cargo build --release -p phux --example relay), the least that a client and a server
-# can do, its threads under SCHED_FIFO, ahead of all that is not real-time.
+# can do, both processes under SCHED_FIFO, ahead of all that is not real-time.
 #
 # The clock itself runs under SCHED_FIFO where that is allowed, so that it is phux's wait that is
 # measured and not the clock's. p99 needs 1,000 keys: rounds are pooled. Raw samples are in DIR/raw.jsonl.
@@ -66,7 +66,7 @@ for ((round = 0; round < rounds; round++)); do
         as=() scheduler=interactive command=()
         case $config in
             bare) command=(sh) ;;
-            relay-fifo) command=(chrt --fifo --reset-on-fork 1 "$bin/relay" sh) ;;
+            relay-fifo) command=(chrt --fifo 1 "$bin/relay" sh) ;;
             unpromoted) scheduler=normal ;;
             promoted-user)
                 as=("${user[@]}")
