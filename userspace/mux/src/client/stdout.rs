@@ -91,22 +91,25 @@ impl Stdout {
             return false;
         }
         let since = *pending.since.get_or_insert_with(Stopwatch::start);
-        hop!(STDOUT_BACKLOG, pending.bytes.len() + paint.len(), 0u32, seq);
+        let backlog = pending.bytes.len() + paint.len();
         let mut rest = paint;
         if pending.bytes.is_empty() && !pending.busy {
             let waited = since.micros();
             let start = Stopwatch::start();
             let written = self.write_at_once(paint);
+            let wrote = start.micros();
             STDOUT_WRITTEN.add(written as u64);
             rest = paint.get(written..).unwrap_or_default();
             if rest.is_empty() {
                 pending.since = None;
                 pending.seq += 1;
                 hop!(STDOUT_QUEUE_WAIT, waited, 0u32, pending.seq);
-                hop!(STDOUT_WRITE, start.micros(), 0u32, pending.seq);
+                hop!(STDOUT_WRITE, wrote, 0u32, pending.seq);
+                hop!(STDOUT_BACKLOG, backlog, 0u32, seq);
                 return true;
             }
         }
+        hop!(STDOUT_BACKLOG, backlog, 0u32, seq);
         pending.bytes.extend_from_slice(rest);
         self.shared.changed.notify_one();
         true

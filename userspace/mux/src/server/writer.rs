@@ -34,13 +34,15 @@ pub(super) async fn run(
             bytes.extend_from_slice(&message.encode());
             frames += 1;
         }
-        hop!(WIRE_ENCODE, start.micros(), client, seq);
-        hop!(WIRE_BATCH_FRAMES, frames, client, seq);
+        let encoded = start.micros();
         let start = Stopwatch::start();
         if socket.write_all(&bytes).await.is_err() {
             return;
         }
         hop!(WIRE_WRITE, start.micros(), client, seq);
+        // Recorded when the client has it: none of this is for it to wait for.
+        hop!(WIRE_ENCODE, encoded, client, seq);
+        hop!(WIRE_BATCH_FRAMES, frames, client, seq);
         hop!(WIRE_WRITE_BYTES, bytes.len(), client, seq);
         WIRE_BYTES_OUT.add(bytes.len() as u64);
     }
