@@ -1,6 +1,6 @@
 //! Real programs that own PTYs, each on a socket and in a folder of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -229,13 +229,7 @@ impl Phux {
             socket.display()
         ));
         outer.wait_for_text(shows);
-        let report = output_of(
-            Command::new(&phux)
-                .arg("--socket")
-                .arg(&socket)
-                .args(["perf", "--json"]),
-        );
-        let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+        let report = perf(&socket);
         let server = report["pid"].as_u64().and_then(|p| u32::try_from(p).ok());
         Phux {
             _dir: dir,
@@ -248,6 +242,11 @@ impl Phux {
     /// Process id of the server.
     pub fn server(&self) -> u32 {
         self.server
+    }
+
+    /// What the server measured so far.
+    pub fn perf(&self) -> serde_json::Value {
+        perf(&self.socket)
     }
 
     /// Process id of the client.
@@ -267,6 +266,12 @@ impl Phux {
     pub fn wait_for_text(&self, text: &str) {
         self.outer.wait_for_text(text);
     }
+}
+
+fn perf(socket: &Path) -> serde_json::Value {
+    let mut command = Command::new(crate::bins::bin("phux"));
+    let report = output_of(command.arg("--socket").arg(socket).args(["perf", "--json"]));
+    serde_json::from_str(&report).expect("a report")
 }
 
 impl Drop for Phux {

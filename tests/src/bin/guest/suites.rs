@@ -11,7 +11,7 @@ use crate::check::{Checks, release, rows, told};
 /// The kernel that phux-trace needs at least.
 const MINIMUM: (u32, u32) = (6, 1);
 /// Time for one test program, in this slow place, as timeout(1) wants it.
-const SUITE_SECONDS: &str = "200";
+const SUITE_SECONDS: &str = "900";
 /// Every instruction is emulated, on a host that has other work too.
 const SLOWNESS: &str = "20";
 /// Where tracefs is, in a run that may have it.
@@ -25,6 +25,8 @@ struct Run {
     without: &'static str,
     /// Without it thread ends come another way too.
     tracefs: bool,
+    /// The tests that are ignored elsewhere.
+    ignored: bool,
     suites: &'static [Suite],
 }
 
@@ -35,82 +37,95 @@ struct Suite {
     skip: &'static [&'static str],
 }
 
+/// All tests of a program.
+const fn all(name: &'static str) -> Suite {
+    Suite {
+        name,
+        only: &[],
+        skip: &[],
+    }
+}
+
+const fn without(name: &'static str, skip: &'static [&'static str]) -> Suite {
+    let only = &[];
+    Suite { name, only, skip }
+}
+
+const fn only(name: &'static str, only: &'static [&'static str]) -> Suite {
+    let skip = &[];
+    Suite { name, only, skip }
+}
+
 const RUNS: [Run; 3] = [
     Run {
         name: "best",
         without: "",
         tracefs: true,
+        ignored: false,
         suites: &[
             // every_way has what three of those do, and no kernel has a part in how many PTYs there are.
-            Suite {
-                name: "attach_pty",
-                only: &[],
-                skip: &["blocking_reads", "vectored", "two_hundred"],
-            },
+            without("attach_pty", &["blocking_reads", "vectored", "two_hundred"]),
             // Those need tools that are not here.
-            Suite {
-                name: "attach_sched",
-                only: &[],
-                skip: &["bpftrace", "runqlat"],
-            },
-            Suite {
-                name: "attach_hops",
-                only: &[],
-                skip: &[],
-            },
+            without("attach_sched", &["bpftrace", "runqlat"]),
+            all("attach_hops"),
             // Those are many runs of what the kernel has no part in.
-            Suite {
-                name: "attach_life",
-                only: &[],
-                skip: &["hostile", "wrapped", "schema", "refused"],
-            },
+            without("attach_life", &["hostile", "wrapped", "schema", "refused"]),
         ],
     },
     Run {
         name: "bare",
         without: "fentry,flush,uprobe",
         tracefs: true,
+        ignored: false,
         suites: &[
-            Suite {
-                name: "attach_life",
-                only: &["refused"],
-                skip: &[],
-            },
-            Suite {
-                name: "attach_sched",
-                only: &["spinning"],
-                skip: &[],
-            },
+            only("attach_life", &["refused"]),
+            only("attach_sched", &["spinning"]),
         ],
     },
     Run {
         name: "no-tracefs",
         without: "fentry",
         tracefs: false,
+        ignored: false,
         suites: &[
-            Suite {
-                name: "attach_pty",
-                only: &["nonblocking"],
-                skip: &[],
-            },
-            Suite {
-                name: "attach_life",
-                only: &["bursts"],
-                skip: &[],
-            },
+            only("attach_pty", &["nonblocking"]),
+            only("attach_life", &["bursts"]),
         ],
     },
 ];
 
-/// On a kernel that is too old that this is said, else everything.
-pub(crate) fn run(all: &mut Checks) -> io::Result<()> {
+/// What has no place on an ordinary machine: a tracer that is hardly packaged, or time that is
+/// counted in instructions.
+const fn special(name: &'static str, suites: &'static [Suite]) -> Run {
+    Run {
+        name,
+        without: "",
+        tracefs: true,
+        ignored: true,
+        suites,
+    }
+}
+
+const DTRACE: Run = special("dtrace", &[all("dtrace")]);
+const SCENARIOS: Run = special("scenarios", &[all("scenarios")]);
+
+/// Runs `what` was asked for: on a kernel that is too old, that this is said.
+pub(crate) fn run(what: &str, all: &mut Checks) -> io::Result<()> {
+    let runs = match what {
+        "suites" => &RUNS[..],
+        "dtrace" => &[DTRACE],
+        "scenarios" => &[SCENARIOS],
+        _ => return Err(io::Error::other(format!("{what}: not known here"))),
+    };
     let trace = fs::read_to_string("/guest/phux-trace")?.trim().to_owned();
     if version(&release()?) < MINIMUM {
         return too_old(&trace, all);
     }
-    doctor_agrees(&trace, all)?;
+    if what == "suites" {
+        doctor_agrees(&trace, all)?;
+    }
     let programs = fs::read_to_string("/guest/suites")?;
-    for run in &RUNS {
+    for run in runs {
         if !run.tracefs {
             mount(&["umount", TRACEFS])?;
         }
@@ -199,6 +214,10 @@ fn tests(run: &Run, suite: &Suite, path: &str, all: &mut Checks) -> io::Result<(
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", SUITE_SECONDS, path, "--test-threads", "1"]);
     command.args(suite.only);
+    if run.ignored {
+        // What they measured is worth a look.
+        command.args(["--ignored", "--nocapture"]);
+    }
     command.args(suite.skip.iter().flat_map(|name| ["--skip", name]));
     let mut child = command
         .env("CI", "true") // nothing is skipped in silence
@@ -216,6 +235,9 @@ fn tests(run: &Run, suite: &Suite, path: &str, all: &mut Checks) -> io::Result<(
         let line = line?;
         said += &line;
         said.push('\n');
+        if run.ignored {
+            println!("{line}");
+        }
         let Some((test, result)) = line
             .strip_prefix("test ")
             .and_then(|l| l.split_once(" ... "))
