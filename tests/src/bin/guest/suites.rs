@@ -109,8 +109,10 @@ const fn special(name: &'static str, suites: &'static [Suite]) -> Run {
 const DTRACE: Run = special("dtrace", &[all("dtrace")]);
 const SCENARIOS: Run = special("scenarios", &[all("scenarios")]);
 
-/// Runs `what` was asked for: on a kernel that is too old, that this is said.
+/// Runs what was asked for, a set of checks or `SET:PART` for the tests in whose name PART is; on a
+/// kernel that is too old, that this is said.
 pub(crate) fn run(what: &str, all: &mut Checks) -> io::Result<()> {
+    let (what, part) = what.split_once(':').unwrap_or((what, ""));
     let runs = match what {
         "suites" => &RUNS[..],
         "dtrace" => &[DTRACE],
@@ -121,7 +123,7 @@ pub(crate) fn run(what: &str, all: &mut Checks) -> io::Result<()> {
     if version(&release()?) < MINIMUM {
         return too_old(&trace, all);
     }
-    if what == "suites" {
+    if what == "suites" && part.is_empty() {
         doctor_agrees(&trace, all)?;
     }
     let programs = fs::read_to_string("/guest/suites")?;
@@ -134,7 +136,7 @@ pub(crate) fn run(what: &str, all: &mut Checks) -> io::Result<()> {
                 .lines()
                 .find_map(|l| l.strip_prefix(suite.name)?.strip_prefix(' '))
                 .ok_or_else(|| io::Error::other(format!("{} is not here", suite.name)))?;
-            tests(run, suite, path, all)?;
+            tests(run, suite, path, part, all)?;
         }
         if !run.tracefs {
             mount(&["mount", "-t", "tracefs", "tracefs", TRACEFS])?;
@@ -210,13 +212,17 @@ fn doctor_agrees(trace: &str, all: &mut Checks) -> io::Result<()> {
 }
 
 /// Runs a test program; each of its tests is a check.
-fn tests(run: &Run, suite: &Suite, path: &str, all: &mut Checks) -> io::Result<()> {
+fn tests(run: &Run, suite: &Suite, path: &str, part: &str, all: &mut Checks) -> io::Result<()> {
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", SUITE_SECONDS, path, "--test-threads", "1"]);
-    command.args(suite.only);
+    // Several parts would be alternatives to libtest.
+    match part {
+        "" => command.args(suite.only),
+        part => command.arg(part),
+    };
     if run.ignored {
         // What they measured is worth a look.
-        command.args(["--ignored", "--nocapture"]);
+        command.args(["--ignored", "--show-output"]);
     }
     command.args(suite.skip.iter().flat_map(|name| ["--skip", name]));
     let mut child = command
@@ -257,7 +263,7 @@ fn tests(run: &Run, suite: &Suite, path: &str, all: &mut Checks) -> io::Result<(
         println!("{said}{errors}");
     }
     // One that was killed, or that ran nothing, has no failed test to show.
-    if !any || (!status.success() && !failed) {
+    if (!any && part.is_empty()) || (!status.success() && !failed) {
         let why = format!("{status}\n{said}{errors}");
         all.tell(&format!("{}/{}", run.name, suite.name), false, &why);
     }
