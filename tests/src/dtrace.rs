@@ -14,7 +14,7 @@ pub const SCRIPTS: &str = "/guest/scripts";
 
 /// It reads all that the kernel has of types and symbols, where each instruction is emulated.
 const ATTACHES: Duration = Duration::from_secs(400);
-const ENDS: Duration = Duration::from_secs(120);
+const ENDS: Duration = Duration::from_secs(400);
 
 /// A DTrace that has enabled its probes.
 #[derive(Debug)]
