@@ -4,6 +4,7 @@ pub mod attach;
 pub mod cli;
 pub mod commands;
 pub mod doctor;
+pub mod echo;
 pub mod escape;
 pub mod probes;
 pub mod report;

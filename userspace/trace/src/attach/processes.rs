@@ -6,7 +6,7 @@ use probe_ebpf::events;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::report::model::{self, Relation};
-use crate::source::decode::Task;
+use crate::source::event::Task;
 use crate::stats::Holder;
 use crate::target::multiplexer::{Multiplexer, Part};
 use crate::target::proc;

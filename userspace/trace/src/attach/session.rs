@@ -358,6 +358,7 @@ impl Session {
                         self.hops.follow(task.at.pid, &mut self.probes);
                     }
                 }
+                Event::Off(_) | Event::Sock(_) => {}
                 Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {
                     if output.json {
                         self.stream.push(event);

@@ -10,7 +10,7 @@ use probe_ebpf::events;
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
-use super::decode::Event;
+use super::event::Event;
 use super::raw::{self, Pod};
 use crate::probes::{LoadError, Probes};
 use crate::stats::{FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, hist};
