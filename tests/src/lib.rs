@@ -8,6 +8,8 @@ pub mod attach;
 pub mod bins;
 pub mod bpf;
 pub mod bpftrace;
+pub mod classes;
+pub mod dtrace;
 pub mod machine;
 pub mod muxers;
 pub mod notes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * One small program for each thing that a kernel can refuse. They are loaded one
- * at a time: what a kernel allows is found by asking it, never by its version.
+ * One small program for each thing that a kernel can refuse: what a kernel allows
+ * is found by asking it, never by its version.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>

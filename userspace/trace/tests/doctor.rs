@@ -7,8 +7,15 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use common::{Helper, have, json_lines, phux_trace, root, wait_for};
-use phux_trace::probes::trial::{Feature, try_feature};
+use phux_trace::probes::trial::{Answer, Feature, try_features};
 use serde_json::Value;
+
+/// The kernel's answer to this one alone.
+fn try_feature(feature: Feature) -> Answer {
+    try_features(&[feature])
+        .pop()
+        .map_or(Err("no answer".into()), |(_, answer)| answer)
+}
 
 /// An unprivileged user: nobody.
 const NOBODY: u32 = 65534;

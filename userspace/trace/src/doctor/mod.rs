@@ -8,7 +8,7 @@ mod target;
 use serde::Serialize;
 
 use crate::probes::system::System;
-use crate::probes::trial::{Answer, Feature, try_feature};
+use crate::probes::trial::{Answer, Feature, try_features};
 
 /// How one check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -101,10 +101,7 @@ pub fn blocking(checks: &[Check]) -> Vec<&Check> {
 /// `/proc` cannot be read.
 pub fn checks(asked: Option<&str>) -> anyhow::Result<Vec<Check>> {
     let system = System::look();
-    let trials: Vec<(Feature, Answer)> = Feature::ALL
-        .into_iter()
-        .map(|f| (f, try_feature(f)))
-        .collect();
+    let trials = try_features(&Feature::ALL);
     let allowed = trials.iter().all(|(f, a)| a.is_ok() || !f.is_required());
     let mut checks = host::checks(&system, allowed);
     checks.extend(privileges::checks(&system, allowed));

@@ -23,9 +23,9 @@ const RING_BYTES: u32 = 8 << 20;
 /// What to load.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Own pid namespace, from [`super::trial::pid_namespace`].
+    /// Own pid namespace, from [`super::trial::try_required`].
     pub namespace: PidNamespace,
-    /// fentry works here: see [`super::trial::try_feature`].
+    /// fentry works here: see [`super::trial::try_features`].
     pub fentry: bool,
     /// The tracepoints of single system calls are here: see [`super::system::tracefs`]. Counts without fentry only.
     pub tracefs: bool,

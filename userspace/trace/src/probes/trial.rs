@@ -1,5 +1,5 @@
 //! What this kernel and these privileges allow, found by asking: one small program is loaded, and
-//! attached, for each thing.
+//! attached, for each thing; together, and one by one where something is refused.
 
 use std::io::Read;
 use std::mem::MaybeUninit;
@@ -101,30 +101,46 @@ pub struct PidNamespace {
 /// The answer to one trial: `Err` holds the kernel's reason.
 pub type Answer = Result<(), String>;
 
-/// Tries one feature.
-pub fn try_feature(feature: Feature) -> Answer {
-    let mut ns = PidNamespace::default();
-    attempt(feature, &mut ns)
+/// Tries these features, all of them in one load where the kernel allows them all: each load reads
+/// the whole of the kernel's BTF. The answers are in the order of `features`.
+pub fn try_features(features: &[Feature]) -> Vec<(Feature, Answer)> {
+    attempt(features).0
 }
 
-/// Asks the kernel for phux-trace's own pid namespace. Needs [`Feature::Iterator`].
-pub fn pid_namespace() -> Result<PidNamespace, String> {
-    let mut ns = PidNamespace::default();
-    attempt(Feature::Iterator, &mut ns)?;
-    Ok(ns)
+/// Tries what nothing works without, and asks the kernel for phux-trace's own pid namespace.
+pub fn try_required() -> (Vec<(Feature, Answer)>, PidNamespace) {
+    let required: Vec<Feature> = Feature::ALL
+        .into_iter()
+        .filter(|f| f.is_required())
+        .collect();
+    attempt(&required)
 }
 
-fn attempt(feature: Feature, ns: &mut PidNamespace) -> Answer {
-    if feature == Feature::Flush {
+fn attempt(features: &[Feature]) -> (Vec<(Feature, Answer)>, PidNamespace) {
+    let mut ns = PidNamespace::default();
+    if load(features, &mut ns).is_ok() {
+        return (features.iter().map(|f| (*f, Ok(()))).collect(), ns);
+    }
+    // Which of them it was, only one at a time can tell.
+    let mut single = |feature: &Feature| (*feature, load(&[*feature], &mut ns));
+    let answers = features.iter().map(&mut single).collect();
+    (answers, ns)
+}
+
+fn load(features: &[Feature], ns: &mut PidNamespace) -> Answer {
+    if features.contains(&Feature::Flush) {
         // A hidden address would load, and then match no work at all.
-        system::shows_address("flush_to_ldisc")?;
+        system::shows_addresses()?;
     }
     let (result, said) = log::listening(|| {
         let mut object = MaybeUninit::uninit();
         let mut open = TrialSkelBuilder::default().open(&mut object)?;
-        only(&mut open, feature);
+        only(&mut open, features);
         let skel = open.load()?;
-        let _link = attach(&skel, feature, ns)?;
+        for feature in features {
+            // That it can be attached is all there is to know.
+            drop(attach(&skel, *feature, ns)?);
+        }
         Ok::<_, libbpf_rs::Error>(())
     });
     result.map_err(|e| explain(&e, &said))
@@ -144,23 +160,28 @@ pub(crate) fn explain(error: &libbpf_rs::Error, said: &[String]) -> String {
     }
 }
 
-/// Leaves one program and the maps that it needs.
-fn only(open: &mut OpenTrialSkel<'_>, feature: Feature) {
+/// Leaves the programs of these features and the maps that they need.
+fn only(open: &mut OpenTrialSkel<'_>, features: &[Feature]) {
     let p = &mut open.progs;
-    p.try_tp_btf.set_autoload(feature == Feature::TpBtf);
-    p.try_storage.set_autoload(feature == Feature::TaskStorage);
-    p.try_ring.set_autoload(feature == Feature::Ring);
-    p.try_loop.set_autoload(feature == Feature::Loop);
-    p.try_iter.set_autoload(feature == Feature::Iterator);
-    p.try_fentry.set_autoload(feature == Feature::Fentry);
-    p.try_uprobe.set_autoload(feature == Feature::Uprobe);
-    p.try_flush.set_autoload(feature == Feature::Flush);
+    for (program, feature) in [
+        (&mut p.try_tp_btf, Feature::TpBtf),
+        (&mut p.try_storage, Feature::TaskStorage),
+        (&mut p.try_ring, Feature::Ring),
+        (&mut p.try_loop, Feature::Loop),
+        (&mut p.try_iter, Feature::Iterator),
+        (&mut p.try_fentry, Feature::Fentry),
+        (&mut p.try_uprobe, Feature::Uprobe),
+        (&mut p.try_flush, Feature::Flush),
+    ] {
+        program.set_autoload(features.contains(&feature));
+    }
     // A map that the kernel does not know would fail every other trial.
-    let _ = open
-        .maps
-        .storage
-        .set_autocreate(feature == Feature::TaskStorage);
-    let _ = open.maps.ring.set_autocreate(feature == Feature::Ring);
+    for (map, feature) in [
+        (&mut open.maps.storage, Feature::TaskStorage),
+        (&mut open.maps.ring, Feature::Ring),
+    ] {
+        let _ = map.set_autocreate(features.contains(&feature));
+    }
 }
 
 fn attach(
