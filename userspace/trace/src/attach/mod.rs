@@ -10,8 +10,10 @@ mod cost;
 mod events;
 mod hops;
 mod inside;
+mod limits;
 mod processes;
 mod session;
+mod signals;
 pub mod wrapped;
 
 use std::io::{self, IsTerminal, Write};
@@ -55,13 +57,6 @@ impl Output {
         }
         .and_then(|()| out.flush())
         .context("writing the report")
-    }
-
-    /// A line for the person who waits; never into a pipe or a file.
-    fn say(self, line: &str) {
-        if io::stderr().is_terminal() {
-            let _ = writeln!(io::stderr(), "{line}");
-        }
     }
 }
 

@@ -6,7 +6,6 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::assemble::{self, Material};
@@ -14,13 +13,16 @@ use super::backends::Features;
 use super::cost::Meter;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
+use super::limits;
 use super::processes::Processes;
+use super::signals::Signals;
 use super::wrapped::Wrapped;
 use super::{Output, events, exit_code};
 use crate::cli::AttachArgs;
 use crate::escape::visible;
 use crate::probes::{Options, Probes};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
+use crate::say;
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
@@ -53,6 +55,8 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         [] => None,
         command => Some(Wrapped::prepare(command)?),
     };
+    // After the shim, which keeps the limit as it was.
+    limits::raise_open_files()?;
     let survey = Survey::take().context("reading /proc")?;
     let target = match &wrapped {
         Some(w) => {
@@ -82,7 +86,7 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         session.processes.shim = Some(w.pid());
         w.go()?;
     }
-    output.say(&format!(
+    say::remark(&format!(
         "tracing {}; {}",
         if wrapped.is_some() {
             visible(&target.asked).into_owned()
@@ -132,7 +136,15 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     if let (Some(w), None) = (&mut wrapped, &status) {
         // Not the command alone: what it started would go on, and hold our output open.
         session.processes.terminate_target();
-        status = Some(w.end().await.context("ending the command")?);
+        let mut end = std::pin::pin!(w.end());
+        status = Some(loop {
+            tokio::select! {
+                status = &mut end => break status.context("ending the command")?,
+                // Its last moments are as full of events as any.
+                () = session.live.filling() => session.pull(output)?,
+                _ = pull.tick() => session.pull(output)?,
+            }
+        });
     }
     if ended == EndedBy::Target && wrapped.is_none() {
         session
@@ -178,7 +190,7 @@ fn describe(target: &Target) -> String {
     let name = target.processes.first().map_or("", |p| p.comm.as_str());
     format!(
         "{} (pid {}{more})",
-        crate::escape::visible(name),
+        crate::escape::name(name),
         pids.join(", ")
     )
 }
@@ -203,32 +215,6 @@ async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
     match wrapped {
         Some(w) => w.wait().await,
         None => std::future::pending().await,
-    }
-}
-
-/// What ends a run with its report.
-struct Signals {
-    int: tokio::signal::unix::Signal,
-    term: tokio::signal::unix::Signal,
-    hup: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Signals> {
-        let on = |kind| signal(kind).context("a signal handler");
-        Ok(Signals {
-            int: on(SignalKind::interrupt())?,
-            term: on(SignalKind::terminate())?,
-            hup: on(SignalKind::hangup())?,
-        })
-    }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.int.recv() => (),
-            _ = self.term.recv() => (),
-            _ = self.hup.recv() => (),
-        }
     }
 }
 
@@ -458,6 +444,7 @@ impl Session {
             in_process,
             cost: self.meter.read(&self.probes, last),
             notes,
+            no_pty_hint: "",
         })
     }
 }

@@ -5,6 +5,7 @@
 //! All files of one process are opened relative to one open `/proc/PID`, so
 //! that a pid that is given to a new process meanwhile yields an error, not a mixture of the two.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -55,10 +56,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Last component of the executable's path, without the ` (deleted)` of a replaced binary.
-    pub fn exe_name(&self) -> Option<&str> {
-        let name = self.exe.as_ref()?.file_name()?.to_str()?;
-        Some(name.strip_suffix(" (deleted)").unwrap_or(name))
+    /// Last component of the executable's path, lossily decoded, without the ` (deleted)` of a replaced binary.
+    pub fn exe_name(&self) -> Option<Cow<'_, str>> {
+        let name = self.exe.as_ref()?.file_name()?.to_string_lossy();
+        Some(match name.strip_suffix(" (deleted)") {
+            Some(name) => name.to_owned().into(),
+            None => name,
+        })
     }
 
     /// It lives in a pid namespace nested in ours.
@@ -279,8 +283,8 @@ pub fn pid_max() -> u32 {
         .unwrap_or(1 << 22) // PID_MAX_LIMIT of a 64-bit kernel
 }
 
-/// Whether we are in the initial pid namespace: only there the pids of `/proc` are those that the
-/// kernel reports.
+/// Whether we are in the initial pid namespace: only there every process of the host has a pid. In
+/// a nested one the kernel side translates, and who is outside has pid 0.
 pub fn in_initial_pid_namespace() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|l| l.as_os_str() == INITIAL_PID_NAMESPACE)
 }

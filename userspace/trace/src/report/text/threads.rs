@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::page::{Page, Tone, glued, left, right, who};
 use super::ran_instead;
-use crate::escape::visible;
+use crate::escape::{name, visible};
 use crate::report::model::{Dist, Relation, Report, SchedClass, ThreadRow};
 use crate::report::units::{NONE, count, duration, percent};
 use crate::report::words;
@@ -82,7 +82,7 @@ fn waited(t: &ThreadRow) -> u64 {
 }
 
 fn row(page: &mut Page<'_>, t: &ThreadRow, window: u64) {
-    let name = visible(&t.comm);
+    let name = name(&t.comm);
     let tid = if t.tid == 0 {
         format!("×{}", count(t.threads))
     } else {
@@ -90,7 +90,7 @@ fn row(page: &mut Page<'_>, t: &ThreadRow, window: u64) {
     };
     let mut start = format!("{} {}", left(&name, NAME), right(&tid, TID));
     if start.width() > NAME + 1 + TID {
-        page.text(Tone::Plain, "", &format!("{} {tid}", glued(&t.comm)));
+        page.text(Tone::Plain, "", &format!("{} {tid}", glued(&name)));
         start = " ".repeat(NAME + 1 + TID);
     }
     let figures = if t.wait.count == 0 {

@@ -20,8 +20,9 @@ pub(super) const FREEZE_NS: u64 = 100_000_000;
 /// 2 ms in ten seconds are no problem).
 pub(super) const MIN_SLOW: u64 = 5;
 
-/// Slow waits that take one part in so many of the window are felt whatever the percentiles say,
-/// which many quick waits can thin out. Own choice: as much as one freeze in ten seconds.
+/// Slow waits that take one part in so many of the window from one thread are felt whatever the
+/// percentiles say, which many quick waits can thin out. Own choice: as much as one freeze in ten
+/// seconds. Of one thread: a thousand of them have a thousand windows to wait in.
 pub(super) const SHARE: u64 = 100;
 
 /// With fewer waits than this, their being quick proves little (own choice: four seconds of typing).
@@ -34,27 +35,37 @@ pub(super) struct Waits {
     pub(super) all: Snapshot,
     /// Those of [`SLOW_NS`] and more, by their buckets' lower bounds: never too many.
     pub(super) slow: u64,
-    /// What those took at least, ns.
+    /// What those took at least, ns, of all threads together.
     slow_ns: u64,
+    /// The same of the thread that lost most by them.
+    slow_ns_of_one: u64,
     /// The longest that had not ended with the window, ns.
     pub(super) pending_ns: u64,
 }
 
 impl Waits {
-    /// Adds waits that ended.
+    /// Adds waits that ended, of one thread or of one flush work.
     pub(super) fn add(&mut self, dist: &Dist) {
+        let slow_ns = self.add_all(dist);
+        self.slow_ns_of_one = self.slow_ns_of_one.max(slow_ns);
+    }
+
+    /// Adds waits that ended; gives what the slow ones of them took, ns.
+    fn add_all(&mut self, dist: &Dist) -> u64 {
         let buckets: Vec<_> = dist
             .buckets
             .iter()
             .map(|b| (usize::from(b.idx), b.count))
             .collect();
+        let mut slow_ns = 0u64;
         for &(idx, count) in &buckets {
             let (lower, _) = bucket_bounds(idx);
             if lower >= SLOW_NS {
                 self.slow = self.slow.saturating_add(count);
-                self.slow_ns = self.slow_ns.saturating_add(lower.saturating_mul(count));
+                slow_ns = slow_ns.saturating_add(lower.saturating_mul(count));
             }
         }
+        self.slow_ns = self.slow_ns.saturating_add(slow_ns);
         let Dist {
             count,
             sum,
@@ -64,29 +75,40 @@ impl Waits {
         } = *dist;
         self.all
             .merge(&Snapshot::from_parts(count, sum, min, max, &buckets));
+        slow_ns
     }
 
-    /// Adds one that had not ended.
-    pub(super) fn add_pending(&mut self, ns: u64) {
+    /// Adds one that had not ended; gives what it took if it is a slow one.
+    fn add_pending(&mut self, ns: u64) -> u64 {
         self.pending_ns = self.pending_ns.max(ns);
-        if ns >= SLOW_NS {
-            self.slow = self.slow.saturating_add(1);
-            self.slow_ns = self.slow_ns.saturating_add(ns);
+        if ns < SLOW_NS {
+            return 0;
         }
+        self.slow = self.slow.saturating_add(1);
+        self.slow_ns = self.slow_ns.saturating_add(ns);
+        ns
     }
 
     /// Waits of a thread, the one that had not ended included.
     pub(super) fn add_thread(&mut self, thread: &ThreadRow) {
-        self.add(&thread.wait);
-        if let Some(ns) = thread.waiting_ns {
-            self.add_pending(ns);
-        }
+        let ended = self.add_all(&thread.wait);
+        let pending = thread.waiting_ns.map_or(0, |ns| self.add_pending(ns));
+        // A row can stand for many threads that have ended: then for each on average.
+        let of_one = ended.saturating_add(pending) / thread.threads.max(1);
+        self.slow_ns_of_one = self.slow_ns_of_one.max(of_one);
     }
 
     /// Waits of one distribution.
     pub(super) fn of(dist: &Dist) -> Self {
         let mut waits = Waits::default();
         waits.add(dist);
+        waits
+    }
+
+    /// Waits of one thread.
+    pub(super) fn of_thread(thread: &ThreadRow) -> Self {
+        let mut waits = Waits::default();
+        waits.add_thread(thread);
         waits
     }
 
@@ -114,7 +136,7 @@ impl Waits {
     pub(super) fn felt(&self, window_ns: u64) -> bool {
         let freeze = self.longest() >= FREEZE_NS;
         let lag = self.all.percentile(99.0) >= LAG_NS;
-        let share = self.slow_ns.saturating_mul(SHARE) >= window_ns;
+        let share = self.slow_ns_of_one.saturating_mul(SHARE) >= window_ns;
         freeze || self.slow >= MIN_SLOW && (lag || share)
     }
 }
