@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod bpftrace;
 pub mod machine;
 pub mod muxers;
+pub mod nobody;
 pub mod notes;
 pub mod procfs;
 pub mod ptys;

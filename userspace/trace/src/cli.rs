@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        it failed; of doctor: attach could not run here
+  1        it failed; of doctor: attach could not trace here
   2        wrong usage
   124      of attach -- CMD: the duration (-d) ended CMD
   128+n    of attach -- CMD: signal n ended CMD; 141: who read the output closed it
@@ -138,7 +138,7 @@ pub struct ListArgs {
 /// Arguments of `doctor`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Exit status 1 when attach could not run.
+Exit status 1 when attach could not trace.
 
 Examples:
   sudo phux-trace doctor

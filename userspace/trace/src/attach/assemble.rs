@@ -44,6 +44,7 @@ pub(super) fn report(m: Material<'_>) -> Report {
     let mut report = Report {
         schema_version: SCHEMA_VERSION,
         last: m.last,
+        limited: None,
         window: m.window,
         verdict: Verdict {
             cause: Cause::NoData,
@@ -93,6 +94,7 @@ fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
         involuntary: t.involuntary,
         migrations: t.migrations,
         wait: Dist::from(&t.wait),
+        account: None,
         waiting_ns: t.waiting_ns(now),
         ran_instead: culprits(&t.blame),
         wakers: wakers(&t.wakers),

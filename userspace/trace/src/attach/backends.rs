@@ -3,7 +3,6 @@
 
 use anyhow::Result;
 
-use crate::probes::blocked;
 use crate::probes::system::tracefs;
 use crate::probes::trial::{self, Answer, Feature, PidNamespace};
 use crate::report::model::Backend;
@@ -18,12 +17,11 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Asks the kernel.
+    /// Asks the kernel, which has granted all that is [required](crate::probes::blocked::required).
     ///
     /// # Errors
-    /// Something without which nothing works is refused.
+    /// Task iterators are refused.
     pub(super) fn ask() -> Result<Features> {
-        blocked::required()?;
         let namespace = trial::pid_namespace().map_err(anyhow::Error::msg)?;
         // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
         let without = |name: &str| {

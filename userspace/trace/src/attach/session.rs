@@ -17,10 +17,10 @@ use super::limits;
 use super::processes::Processes;
 use super::signals::Signals;
 use super::wrapped::Wrapped;
-use super::{Output, events, exit_code};
+use super::{Output, events, exit_code, unprivileged};
 use crate::cli::AttachArgs;
 use crate::escape::visible;
-use crate::probes::{Options, Probes};
+use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
 use crate::say;
 use crate::source::live::{self, monotonic_ns};
@@ -78,6 +78,21 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         }
     };
 
+    match blocked::required() {
+        Ok(()) => {}
+        Err(why) if why.is_ours_to_have() => {
+            let run = unprivileged::Run {
+                args,
+                output,
+                signals,
+                wrapped,
+                target,
+                survey,
+            };
+            return run.until_end(&why).await;
+        }
+        Err(why) => return Err(why.into()),
+    }
     let mut session = Session::begin(args, &target, &survey)?;
     if !session.processes.target_lives() {
         bail!("{} ended before tracing began", describe(&target));
@@ -160,18 +175,26 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     }
     let report = session.finish(output)?;
     output.report(&report)?;
-    Ok(match (ended, status) {
-        (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
-        (_, Some(status)) => exit_code(status),
-        (_, None) => ExitCode::SUCCESS,
-    })
+    Ok(ended.exit_code(status))
 }
 
+/// What ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EndedBy {
+pub(super) enum EndedBy {
     Signal,
     Duration,
     Target,
+}
+
+impl EndedBy {
+    /// Our own status, given that of the wrapped command.
+    pub(super) fn exit_code(self, command: Option<ExitStatus>) -> ExitCode {
+        match (self, command) {
+            (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
+            (_, Some(status)) => exit_code(status),
+            (_, None) => ExitCode::SUCCESS,
+        }
+    }
 }
 
 fn describe(target: &Target) -> String {
@@ -195,14 +218,14 @@ fn describe(target: &Target) -> String {
     )
 }
 
-async fn until(deadline: Option<Instant>) {
+pub(super) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
     }
 }
 
-async fn tick(interval: &mut Option<tokio::time::Interval>) {
+pub(super) async fn tick(interval: &mut Option<tokio::time::Interval>) {
     match interval {
         Some(interval) => {
             interval.tick().await;
@@ -211,7 +234,7 @@ async fn tick(interval: &mut Option<tokio::time::Interval>) {
     }
 }
 
-async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
+pub(super) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
     match wrapped {
         Some(w) => w.wait().await,
         None => std::future::pending().await,
@@ -239,13 +262,13 @@ struct Session {
 
 /// The two clocks at the moment when the window began.
 #[derive(Debug, Clone, Copy)]
-struct Start {
-    monotonic_ns: u64,
-    unix_ns: u64,
+pub(super) struct Start {
+    pub(super) monotonic_ns: u64,
+    pub(super) unix_ns: u64,
 }
 
 impl Start {
-    fn now() -> Start {
+    pub(super) fn now() -> Start {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -428,13 +451,10 @@ impl Session {
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
         assemble::report(Material {
             last,
-            window: Window {
-                start_unix_ms: (self.start.unix_ns + since_start) / 1_000_000,
-                duration_ns: state.at_ns.saturating_sub(began_ns),
-                host: host(),
-                kernel: kernel(),
-                cpus: cpus(),
-            },
+            window: window(
+                self.start.unix_ns + since_start,
+                state.at_ns.saturating_sub(began_ns),
+            ),
             asked: &self.asked,
             state,
             processes: &self.processes,
@@ -446,6 +466,17 @@ impl Session {
             notes,
             no_pty_hint: "",
         })
+    }
+}
+
+/// Where and for how long.
+pub(super) fn window(start_unix_ns: u64, duration_ns: u64) -> Window {
+    Window {
+        start_unix_ms: start_unix_ns / 1_000_000,
+        duration_ns,
+        host: host(),
+        kernel: kernel(),
+        cpus: cpus(),
     }
 }
 

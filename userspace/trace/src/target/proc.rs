@@ -209,29 +209,37 @@ impl ProcDir {
             .unwrap_or(self.pid))
     }
 
+    /// Ids of its threads.
+    pub fn thread_ids(&self) -> io::Result<Vec<u32>> {
+        numbers_in(self.open_dir("task")?.as_fd())
+    }
+
+    /// One of its threads.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub fn thread(&self, tid: u32) -> io::Result<Thread> {
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "unreadable stat of a thread");
+        let stat = parse_stat(&self.read(&format!("task/{tid}/stat"))?).ok_or_else(bad)?;
+        Ok(Thread {
+            tid,
+            comm: stat.comm,
+            sched: SchedClass {
+                policy: policy_name(stat.policy),
+                nice: stat.nice,
+                rt_priority: stat.rt_priority,
+            },
+        })
+    }
+
     /// Its threads, ascending; those that end meanwhile are left out.
     pub fn threads(&self) -> io::Result<Vec<Thread>> {
-        let task = self.open_dir("task")?;
-        let mut threads = Vec::new();
-        for tid in numbers_in(task.as_fd())? {
-            let Ok(bytes) = read_at(task.as_fd(), &format!("{tid}/stat")) else {
-                continue;
-            };
-            let Some(stat) = parse_stat(&bytes) else {
-                continue;
-            };
-            threads.push(Thread {
-                tid,
-                comm: stat.comm,
-                sched: SchedClass {
-                    policy: policy_name(stat.policy),
-                    nice: stat.nice,
-                    rt_priority: stat.rt_priority,
-                },
-            });
-        }
-        threads.sort_unstable_by_key(|t| t.tid);
-        Ok(threads)
+        let mut tids = self.thread_ids()?;
+        tids.sort_unstable();
+        Ok(tids
+            .into_iter()
+            .filter_map(|t| self.thread(t).ok())
+            .collect())
     }
 
     /// The words of its command line, at most 64. Its memory is read for that: only where the words
@@ -265,6 +273,24 @@ pub fn pids() -> io::Result<Vec<u32>> {
 /// The process has ended.
 pub fn threads(pid: u32) -> io::Result<Vec<Thread>> {
     ProcDir::open(pid)?.threads()
+}
+
+/// Direct children of a process, of all its threads. None where the kernel does not tell
+/// (CONFIG_PROC_CHILDREN), or the process has ended.
+pub fn children(pid: u32) -> Vec<u32> {
+    let Ok(process) = ProcDir::open(pid) else {
+        return Vec::new();
+    };
+    let of_thread = |tid: u32| process.read(&format!("task/{tid}/children")).ok();
+    let lists = process.thread_ids().unwrap_or_default().into_iter();
+    lists
+        .filter_map(of_thread)
+        .flat_map(|list| {
+            let words = String::from_utf8_lossy(&list).into_owned();
+            let pids = words.split_ascii_whitespace().map_while(|w| w.parse().ok());
+            pids.collect::<Vec<u32>>()
+        })
+        .collect()
 }
 
 /// The process `pid`.

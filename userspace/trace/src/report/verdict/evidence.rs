@@ -139,7 +139,7 @@ fn ran(c: &Culprit, total: u64, report: &Report) -> String {
 fn itself(t: &ThreadRow, report: &Report) -> String {
     let window = report.window.duration_ns;
     let (time, share) = (duration(t.on_cpu_ns), percent(t.on_cpu_ns, window));
-    let waited = t.wait.sum.saturating_add(t.waiting_ns.unwrap_or(0));
+    let waited = Waits::of_thread(t).total();
     let (only, so) = if t.on_cpu_ns >= window / 2 {
         ("", ": busy as well")
     } else if t.on_cpu_ns < waited / 2 {

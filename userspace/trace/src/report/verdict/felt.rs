@@ -2,7 +2,7 @@
 
 use phux_perf::{Snapshot, bucket_bounds};
 
-use crate::report::model::{Dist, ThreadRow};
+use crate::report::model::{Dist, ThreadRow, WaitAccount};
 
 /// A wait from here on is slow, ns. Source: phux's healthy values, `pty.queue_wait` p99 below 1 ms.
 pub(super) const SLOW_NS: u64 = 1_000_000;
@@ -39,6 +39,10 @@ pub(super) struct Waits {
     slow_ns: u64,
     /// The same of the thread that lost most by them.
     slow_ns_of_one: u64,
+    /// Those of which only the kernel's account is known: their number and sum.
+    pub(super) account: (u64, u64),
+    /// The longest of those was at least so long, ns.
+    pub(super) at_least_ns: u64,
     /// The longest that had not ended with the window, ns.
     pub(super) pending_ns: u64,
 }
@@ -89,9 +93,22 @@ impl Waits {
         ns
     }
 
+    /// Adds waits of which only sums are known; gives what the slow ones took at least, ns.
+    fn add_account(&mut self, a: &WaitAccount) -> u64 {
+        self.account.0 = self.account.0.saturating_add(a.count);
+        self.account.1 = self.account.1.saturating_add(a.sum);
+        self.at_least_ns = self.at_least_ns.max(a.longest);
+        self.slow = self.slow.saturating_add(a.slow);
+        self.slow_ns = self.slow_ns.saturating_add(a.slow_ns);
+        a.slow_ns
+    }
+
     /// Waits of a thread, the one that had not ended included.
     pub(super) fn add_thread(&mut self, thread: &ThreadRow) {
-        let ended = self.add_all(&thread.wait);
+        let ended = match &thread.account {
+            Some(account) => self.add_account(account),
+            None => self.add_all(&thread.wait),
+        };
         let pending = thread.waiting_ns.map_or(0, |ns| self.add_pending(ns));
         // A row can stand for many threads that have ended: then for each on average.
         let of_one = ended.saturating_add(pending) / thread.threads.max(1);
@@ -114,17 +131,28 @@ impl Waits {
 
     /// Whether there was any.
     pub(super) fn any(&self) -> bool {
-        self.all.count > 0 || self.pending_ns > 0
+        self.count() > 0 || self.pending_ns > 0
     }
 
-    /// The longest, ns.
+    /// How many ended.
+    pub(super) fn count(&self) -> u64 {
+        self.all.count.saturating_add(self.account.0)
+    }
+
+    /// The longest, ns; where only sums are known, what it was at least.
     pub(super) fn longest(&self) -> u64 {
-        self.all.max.max(self.pending_ns)
+        self.all.max.max(self.pending_ns).max(self.at_least_ns)
     }
 
     /// All of them together, ns.
     pub(super) fn total(&self) -> u64 {
-        self.all.sum.saturating_add(self.pending_ns)
+        let ended = self.all.sum.saturating_add(self.account.1);
+        ended.saturating_add(self.pending_ns)
+    }
+
+    /// Those of which only sums are known: how long they were on average, ns.
+    pub(super) fn average(&self) -> u64 {
+        self.account.1.checked_div(self.account.0).unwrap_or(0)
     }
 
     /// What the slow ones took: what findings are ranked by, ns.
@@ -135,7 +163,8 @@ impl Waits {
     /// Whether a person could feel them in a window of this length.
     pub(super) fn felt(&self, window_ns: u64) -> bool {
         let freeze = self.longest() >= FREEZE_NS;
-        let lag = self.all.percentile(99.0) >= LAG_NS;
+        // An average that is lag has a p99 that is no less.
+        let lag = self.all.percentile(99.0).max(self.average()) >= LAG_NS;
         let share = self.slow_ns_of_one.saturating_mul(SHARE) >= window_ns;
         freeze || self.slow >= MIN_SLOW && (lag || share)
     }
@@ -154,7 +183,8 @@ pub(super) fn takes_keys(t: &ThreadRow) -> bool {
 /// It ran for a fifth of its life, or it was seldom blocked and got some share. An interactive
 /// thread sleeps for nearly all of its life; one that is starved wants to run but gets next to nothing.
 pub(super) fn is_hog(t: &ThreadRow) -> bool {
-    let waits = u128::from(t.wait.sum) + u128::from(t.waiting_ns.unwrap_or(0));
+    let ended = t.account.map_or(t.wait.sum, |a| a.sum);
+    let waits = u128::from(ended) + u128::from(t.waiting_ns.unwrap_or(0));
     let (ran, blocked) = (u128::from(t.on_cpu_ns), u128::from(t.blocked_ns));
     let life = ran + blocked + waits;
     life > 0 && (ran * 5 >= life || (ran * 20 >= life && blocked * 2 <= life))

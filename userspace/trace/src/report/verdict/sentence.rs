@@ -168,6 +168,14 @@ pub(super) fn figures(w: &Waits) -> String {
             duration(w.all.max)
         )),
     }
+    if w.account.0 > 0 {
+        parts.push(format!(
+            "{} waits ({} on average, the longest {} or more)",
+            count(w.account.0),
+            duration(w.average()),
+            duration(w.at_least_ns)
+        ));
+    }
     if w.pending_ns > 0 {
         parts.push(format!(
             "one that has not ended after {}",
