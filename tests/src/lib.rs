@@ -17,6 +17,7 @@ pub mod ptys;
 pub mod report;
 pub mod running;
 pub mod truth;
+pub mod untouched;
 pub mod wait;
 
 pub use bins::{bin, example};
