@@ -76,7 +76,7 @@ impl Meter {
     }
 }
 
-/// By name: the kernel cuts names to 15 bytes, so the begins and ends of a hook can share one.
+/// By name.
 fn run_times(probes: &Probes) -> BTreeMap<String, (u64, u64)> {
     let mut by_name: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (name, runs, ns) in probes.run_times() {

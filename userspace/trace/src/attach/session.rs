@@ -20,12 +20,15 @@ use super::wrapped::Wrapped;
 use super::{Output, events, exit_code, unprivileged};
 use crate::cli::AttachArgs;
 use crate::escape::visible;
+use crate::privileges::{self, Need};
+use crate::probes::system::System;
 use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
 use crate::say;
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
+use crate::target::proc;
 use crate::target::{Ask, Invoker, Survey, Target, resolve};
 
 /// How often the rings are emptied without being asked.
@@ -94,6 +97,13 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         Err(why) => return Err(why.into()),
     }
     let mut session = Session::begin(args, &target, &survey)?;
+    // Everything is loaded and attached: what is left to do needs less.
+    privileges::keep(Need {
+        kernel: System::look().version,
+        others_sockets: session.asks_others(),
+        end_command: wrapped.is_some(),
+    })
+    .context("giving up privileges")?;
     if !session.processes.target_lives() {
         bail!("{} ended before tracing began", describe(&target));
     }
@@ -336,6 +346,14 @@ impl Session {
         };
         session.hold(live::holders(&seeded));
         Ok(session)
+    }
+
+    /// Whether a server that is to be asked again belongs to another user.
+    fn asks_others(&self) -> bool {
+        let me = rustix::process::geteuid().as_raw();
+        let others = |pid| proc::process(pid).is_ok_and(|p| p.uid != me);
+        let mut asked = self.inside.iter().filter(|(_, inside)| inside.is_ok());
+        asked.any(|(pid, _)| others(*pid))
     }
 
     /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.

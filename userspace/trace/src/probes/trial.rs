@@ -5,7 +5,7 @@ use std::io::Read;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Iter, Link};
+use libbpf_rs::{ErrorKind, Iter, Link, UprobeMultiOpts};
 use probe_ebpf::{OpenTrialSkel, TrialSkel, TrialSkelBuilder};
 
 use super::{log, system};
@@ -83,7 +83,9 @@ impl Feature {
             Feature::Flush => {
                 "root, or CAP_SYSLOG; kernel.kptr_restrict below 2; a kernel with CONFIG_KALLSYMS"
             }
-            Feature::Uprobe => "a kernel with CONFIG_UPROBES",
+            Feature::Uprobe => {
+                "a kernel with CONFIG_UPROBES; before Linux 6.6 also root, or CAP_SYS_ADMIN"
+            }
             _ => "a kernel from 6.1 with BTF, as distributions build it",
         }
     }
@@ -119,12 +121,21 @@ fn attempt(feature: Feature, ns: &mut PidNamespace) -> Answer {
         // A hidden address would load, and then match no work at all.
         system::shows_address("flush_to_ldisc")?;
     }
+    // As libbpf does for USDT: many probes by one link where the kernel has that (6.6), else each by
+    // a perf event of its own.
+    if feature == Feature::Uprobe && attempt_by(feature, true, ns).is_ok() {
+        return Ok(());
+    }
+    attempt_by(feature, false, ns)
+}
+
+fn attempt_by(feature: Feature, multi: bool, ns: &mut PidNamespace) -> Answer {
     let (result, said) = log::listening(|| {
         let mut object = MaybeUninit::uninit();
         let mut open = TrialSkelBuilder::default().open(&mut object)?;
-        only(&mut open, feature);
+        only(&mut open, feature, multi);
         let skel = open.load()?;
-        let _link = attach(&skel, feature, ns)?;
+        let _link = attach(&skel, feature, multi, ns)?;
         Ok::<_, libbpf_rs::Error>(())
     });
     result.map_err(|e| explain(&e, &said))
@@ -145,7 +156,7 @@ pub(crate) fn explain(error: &libbpf_rs::Error, said: &[String]) -> String {
 }
 
 /// Leaves one program and the maps that it needs.
-fn only(open: &mut OpenTrialSkel<'_>, feature: Feature) {
+fn only(open: &mut OpenTrialSkel<'_>, feature: Feature, multi: bool) {
     let p = &mut open.progs;
     p.try_tp_btf.set_autoload(feature == Feature::TpBtf);
     p.try_storage.set_autoload(feature == Feature::TaskStorage);
@@ -153,7 +164,9 @@ fn only(open: &mut OpenTrialSkel<'_>, feature: Feature) {
     p.try_loop.set_autoload(feature == Feature::Loop);
     p.try_iter.set_autoload(feature == Feature::Iterator);
     p.try_fentry.set_autoload(feature == Feature::Fentry);
-    p.try_uprobe.set_autoload(feature == Feature::Uprobe);
+    let uprobe = feature == Feature::Uprobe;
+    p.try_uprobe.set_autoload(uprobe && !multi);
+    p.try_uprobe_multi.set_autoload(uprobe && multi);
     p.try_flush.set_autoload(feature == Feature::Flush);
     // A map that the kernel does not know would fail every other trial.
     let _ = open
@@ -166,6 +179,7 @@ fn only(open: &mut OpenTrialSkel<'_>, feature: Feature) {
 fn attach(
     skel: &TrialSkel<'_>,
     feature: Feature,
+    multi: bool,
     ns: &mut PidNamespace,
 ) -> libbpf_rs::Result<Link> {
     let p = &skel.progs;
@@ -192,8 +206,18 @@ fn attach(
             let (path, offset) = own_function().ok_or_else(|| {
                 libbpf_rs::Error::from(std::io::Error::other("own code is not in /proc/self/maps"))
             })?;
-            p.try_uprobe
-                .attach_uprobe(false, std::process::id() as i32, path, offset)
+            let me = std::process::id() as i32;
+            if multi {
+                let opts = UprobeMultiOpts {
+                    offsets: vec![offset],
+                    cookies: vec![1],
+                    ..UprobeMultiOpts::default()
+                };
+                return p
+                    .try_uprobe_multi
+                    .attach_uprobe_multi_with_opts(me, path, "", opts);
+            }
+            p.try_uprobe.attach_uprobe(false, me, path, offset)
         }
     }
 }
