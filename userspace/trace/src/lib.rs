@@ -6,6 +6,7 @@ pub mod commands;
 pub mod doctor;
 pub mod echo;
 pub mod escape;
+pub mod fuzz;
 pub mod privileges;
 pub mod probes;
 pub mod report;

@@ -358,6 +358,16 @@ fn status_numbers(status: &[u8], key: &str) -> Vec<u32> {
         .unwrap_or_default()
 }
 
+/// For [`crate::fuzz`].
+pub(crate) fn fuzz(bytes: &[u8]) {
+    if let Some(stat) = parse_stat(bytes) {
+        assert!(stat.comm.len() <= 3 * bytes.len());
+    }
+    for key in ["Uid", "NSpid", "Tgid"] {
+        assert!(status_numbers(bytes, key).len() <= bytes.len());
+    }
+}
+
 /// An ordinary process for tests.
 #[cfg(test)]
 pub(super) fn sample(pid: u32, comm: &str, exe: Option<&str>, uid: u32) -> Process {
