@@ -82,6 +82,13 @@ int try_uprobe(void *ctx)
 	return bpf_get_attach_cookie(ctx) & 0;
 }
 
+/* The newer way, of which the kernel asks CAP_PERFMON and not CAP_SYS_ADMIN. */
+SEC("uprobe.multi")
+int try_uprobe_multi(void *ctx)
+{
+	return bpf_get_attach_cookie(ctx) & 0;
+}
+
 extern const void flush_to_ldisc __ksym;
 
 SEC("tp_btf/workqueue_execute_start")

@@ -1,9 +1,6 @@
 //! What the kernel allows here, as far as there is a choice: the ways to measure, for the loader and
 //! for the report.
 
-use anyhow::Result;
-
-use crate::probes::blocked;
 use crate::probes::system::tracefs;
 use crate::probes::trial::{self, Answer, Feature, PidNamespace};
 use crate::report::model::Backend;
@@ -25,12 +22,8 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Asks the kernel.
-    ///
-    /// # Errors
-    /// Something without which nothing works is refused.
-    pub(super) fn ask() -> Result<Features> {
-        let namespace = blocked::required()?;
+    /// Asks the kernel, which has granted all that is [required](crate::probes::blocked::required).
+    pub(super) fn ask(namespace: PidNamespace) -> Features {
         // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
         let without = |name: &str| {
             std::env::var("PHUX_TRACE_WITHOUT").is_ok_and(|w| w.split(',').any(|w| w == name))
@@ -45,13 +38,13 @@ impl Features {
             Some((_, answer)) => answer.clone(),
             None => Err("left out by PHUX_TRACE_WITHOUT".to_owned()),
         };
-        Ok(Features {
+        Features {
             namespace,
             fentry: answer(Feature::Fentry),
             tracefs: tracefs("syscalls/sys_enter_read").is_some() && !without("tracefs"),
             flush: answer(Feature::Flush),
             uprobe: answer(Feature::Uprobe),
-        })
+        }
     }
 
     /// What is used, and what is missing, for the report.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Iter, Link};
+use libbpf_rs::{ErrorKind, Iter, Link, UprobeMultiOpts};
 use probe_ebpf::{OpenTrialSkel, TrialSkel, TrialSkelBuilder};
 
 use super::{log, system};
@@ -83,7 +83,9 @@ impl Feature {
             Feature::Flush => {
                 "root, or CAP_SYSLOG; kernel.kptr_restrict below 2; a kernel with CONFIG_KALLSYMS"
             }
-            Feature::Uprobe => "a kernel with CONFIG_UPROBES",
+            Feature::Uprobe => {
+                "a kernel with CONFIG_UPROBES; before Linux 6.6 also root, or CAP_SYS_ADMIN"
+            }
             _ => "a kernel from 6.1 with BTF, as distributions build it",
         }
     }
@@ -132,14 +134,23 @@ fn load(features: &[Feature], ns: &mut PidNamespace) -> Answer {
         // A hidden address would load, and then match no work at all.
         system::shows_addresses()?;
     }
+    // As libbpf does for USDT: many probes by one link where the kernel has that (6.6), else each by
+    // a perf event of its own.
+    if features.contains(&Feature::Uprobe) && load_by(features, true, ns).is_ok() {
+        return Ok(());
+    }
+    load_by(features, false, ns)
+}
+
+fn load_by(features: &[Feature], multi: bool, ns: &mut PidNamespace) -> Answer {
     let (result, said) = log::listening(|| {
         let mut object = MaybeUninit::uninit();
         let mut open = TrialSkelBuilder::default().open(&mut object)?;
-        only(&mut open, features);
+        only(&mut open, features, multi);
         let skel = open.load()?;
         for feature in features {
             // That it can be attached is all there is to know.
-            drop(attach(&skel, *feature, ns)?);
+            drop(attach(&skel, *feature, multi, ns)?);
         }
         Ok::<_, libbpf_rs::Error>(())
     });
@@ -161,7 +172,7 @@ pub(crate) fn explain(error: &libbpf_rs::Error, said: &[String]) -> String {
 }
 
 /// Leaves the programs of these features and the maps that they need.
-fn only(open: &mut OpenTrialSkel<'_>, features: &[Feature]) {
+fn only(open: &mut OpenTrialSkel<'_>, features: &[Feature], multi: bool) {
     let p = &mut open.progs;
     for (program, feature) in [
         (&mut p.try_tp_btf, Feature::TpBtf),
@@ -170,11 +181,13 @@ fn only(open: &mut OpenTrialSkel<'_>, features: &[Feature]) {
         (&mut p.try_loop, Feature::Loop),
         (&mut p.try_iter, Feature::Iterator),
         (&mut p.try_fentry, Feature::Fentry),
-        (&mut p.try_uprobe, Feature::Uprobe),
         (&mut p.try_flush, Feature::Flush),
     ] {
         program.set_autoload(features.contains(&feature));
     }
+    let uprobe = features.contains(&Feature::Uprobe);
+    p.try_uprobe.set_autoload(uprobe && !multi);
+    p.try_uprobe_multi.set_autoload(uprobe && multi);
     // A map that the kernel does not know would fail every other trial.
     for (map, feature) in [
         (&mut open.maps.storage, Feature::TaskStorage),
@@ -187,6 +200,7 @@ fn only(open: &mut OpenTrialSkel<'_>, features: &[Feature]) {
 fn attach(
     skel: &TrialSkel<'_>,
     feature: Feature,
+    multi: bool,
     ns: &mut PidNamespace,
 ) -> libbpf_rs::Result<Link> {
     let p = &skel.progs;
@@ -213,8 +227,18 @@ fn attach(
             let (path, offset) = own_function().ok_or_else(|| {
                 libbpf_rs::Error::from(std::io::Error::other("own code is not in /proc/self/maps"))
             })?;
-            p.try_uprobe
-                .attach_uprobe(false, std::process::id() as i32, path, offset)
+            let me = std::process::id() as i32;
+            if multi {
+                let opts = UprobeMultiOpts {
+                    offsets: vec![offset],
+                    cookies: vec![1],
+                    ..UprobeMultiOpts::default()
+                };
+                return p
+                    .try_uprobe_multi
+                    .attach_uprobe_multi_with_opts(me, path, "", opts);
+            }
+            p.try_uprobe.attach_uprobe(false, me, path, offset)
         }
     }
 }
