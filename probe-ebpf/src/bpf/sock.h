@@ -79,6 +79,7 @@ static __always_inline __u64 conn_of_unix(struct sock *sk, __u32 *peer_tgid)
 {
 	struct sock *peer = BPF_CORE_READ((struct unix_sock *)sk, peer);
 	struct pid *far, *near;
+	__u64 address = 0;
 
 	if (!peer)
 		return 0;
@@ -89,7 +90,9 @@ static __always_inline __u64 conn_of_unix(struct sock *sk, __u32 *peer_tgid)
 	far = BPF_CORE_READ(sk, sk_peer_pid);
 	near = BPF_CORE_READ(peer, sk_peer_pid);
 	*peer_tgid = far == near ? 0 : visible(far);
-	return hash_of_pair((__u64)sk, (__u64)peer);
+	/* To the verifier sk can be a pointer, which is no number to calculate with. */
+	bpf_probe_read_kernel(&address, sizeof(address), &sk);
+	return hash_of_pair(address, (__u64)peer);
 }
 
 /* 127.0.0.0/8, in the network's byte order, and ::1. */
