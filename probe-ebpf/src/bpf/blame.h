@@ -154,6 +154,7 @@ __noinline int blame_add(struct blame *b, __u32 victim_tgid, struct slice *s, __
 	c->ns += ns;
 	c->slices++;
 	c->sched = s->sched;
+	c->cgroup = s->cgroup;
 	for (__u32 i = 0; i < CULPRIT_PIDS; i++) {
 		if (!c->pids[i])
 			c->pids[i] = pid;

@@ -67,6 +67,7 @@ struct culprit {
 	__u32 more_pids; /* there were others */
 	struct sched_class sched;
 	__u32 unused;
+	__u64 cgroup; /* when last seen; only when following echoes */
 };
 
 /* Who woke a traced thread, or queued a flush, by name of the process. */

@@ -8,6 +8,7 @@ pub mod echo;
 pub mod escape;
 pub mod probes;
 pub mod report;
+pub mod sched_class;
 pub mod source;
 pub mod stats;
 pub mod target;

@@ -8,6 +8,7 @@ use super::assemble;
 use super::hops::Hops;
 use crate::report::json::write_event;
 use crate::report::model::{EventKind, EventRow, OffRow, WakeKind};
+use crate::sched_class::Placements;
 use crate::source::Event;
 use crate::source::event::{At, Off, Wake};
 use crate::stats::{PtyId, Side};
@@ -34,6 +35,7 @@ impl Stream {
         &mut self,
         drained_ns: Option<u64>,
         hops: &Hops,
+        placements: &mut Placements,
         clock_offset_ns: i128,
         out: &mut impl Write,
     ) -> Result<()> {
@@ -41,7 +43,7 @@ impl Stream {
         let settled = drained_ns.map_or(u64::MAX, |at| at.saturating_sub(SETTLED_NS));
         let ready = self.held.partition_point(|e| e.ts() <= settled);
         for event in self.held.drain(..ready) {
-            if let Some(row) = row(&event, hops, clock_offset_ns) {
+            if let Some(row) = row(&event, hops, placements, clock_offset_ns) {
                 write_event(&row, out).context("writing an event")?;
             }
         }
@@ -49,7 +51,12 @@ impl Stream {
     }
 }
 
-fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
+fn row(
+    event: &Event,
+    hops: &Hops,
+    placements: &mut Placements,
+    clock_offset_ns: i128,
+) -> Option<EventRow> {
     let row = |at: At, kind| EventRow {
         unix_ns: u64::try_from(i128::from(at.ts) + clock_offset_ns).unwrap_or(0),
         kind,
@@ -80,8 +87,9 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
             wait_ns: (f.queued != 0).then(|| f.started.saturating_sub(f.queued)),
             duration_ns: Some(f.at.ts.saturating_sub(f.started)),
             queued_by: (f.queued != 0).then_some(f.queued_by),
+            placement: Some(Box::new(placements.brief(&f.place))),
             queued_by_tid: (f.queued != 0).then_some(f.queued_by_tid),
-            ran_instead: Some(assemble::short_culprits(&f.blame)),
+            ran_instead: Some(assemble::short_culprits(&f.blame, placements)),
             ..on(f.pty, f.towards, row(f.at, EventKind::Flush))
         },
         Event::Hop(h) => EventRow {
@@ -90,7 +98,8 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
             ..row(h.at, EventKind::Hop)
         },
         Event::Off(o) => EventRow {
-            off: Some(Box::new(off(o))),
+            off: Some(Box::new(off(o, placements))),
+            placement: Some(Box::new(placements.brief(&o.place))),
             ..row(o.at, EventKind::Off)
         },
         Event::Sock(s) => EventRow {
@@ -106,7 +115,7 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
     })
 }
 
-fn off(o: &Off) -> OffRow {
+fn off(o: &Off, placements: &mut Placements) -> OffRow {
     let (wake, waker) = match o.wake {
         Wake::Preempted => (WakeKind::Preempted, None),
         Wake::Task { pid, tid } => (WakeKind::Task, Some((pid, tid))),
@@ -129,7 +138,7 @@ fn off(o: &Off) -> OffRow {
         iowait: o.slept_in.iowait,
         major_faults: o.major_faults,
         migrations: o.migrations,
-        ran_instead: assemble::short_culprits(&o.blame),
+        ran_instead: assemble::short_culprits(&o.blame, placements),
     }
 }
 
@@ -171,15 +180,18 @@ mod tests {
                 .collect()
         };
         let (hops, mut stream, mut out) = (Hops::default(), Stream::default(), Vec::new());
+        let mut places = Placements::default();
         [at(5), at(9), at(3)]
             .into_iter()
             .for_each(|e| stream.push(e));
         stream
-            .write(Some(9_000_000), &hops, 0, &mut out)
+            .write(Some(9_000_000), &hops, &mut places, 0, &mut out)
             .expect("memory");
         assert_eq!(times(&out), [3, 5]);
         [at(7), at(20)].into_iter().for_each(|e| stream.push(e));
-        stream.write(None, &hops, 0, &mut out).expect("memory");
+        stream
+            .write(None, &hops, &mut places, 0, &mut out)
+            .expect("memory");
         assert_eq!(times(&out), [3, 5, 7, 9, 20]);
     }
 }

@@ -21,6 +21,7 @@ use crate::cli::AttachArgs;
 use crate::escape::visible;
 use crate::probes::{Options, Probes};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
+use crate::sched_class::{Placements, Since};
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
@@ -249,6 +250,7 @@ struct Session {
     /// Where the interval under way began.
     last: Option<KernelState>,
     stream: events::Stream,
+    placements: Placements,
 }
 
 /// The two clocks at the moment when the window began.
@@ -325,8 +327,12 @@ impl Session {
             start: Start::now(),
             last: None,
             stream: events::Stream::default(),
+            placements: Placements::of_host(),
             probes,
         };
+        for process in target.processes.iter().chain(&target.peers) {
+            session.placements.watch(process.pid);
+        }
         session.hold(live::holders(&seeded));
         Ok(session)
     }
@@ -361,6 +367,15 @@ impl Session {
                     }
                 }
                 Event::Io(_) | Event::Flush(_) | Event::Hop(_) | Event::Off(_) | Event::Sock(_) => {
+                    match &event {
+                        Event::Off(o) => self.placements.saw(o.at.pid, o.at.tid, &o.place),
+                        Event::Flush(f) => {
+                            let (pty, towards) = (f.pty, f.towards);
+                            self.placements
+                                .saw_flusher(pty, towards, f.at.tid, &f.place);
+                        }
+                        _ => {}
+                    }
                     if output.events {
                         self.stream.push(event);
                     }
@@ -373,7 +388,8 @@ impl Session {
     fn write_events(&mut self, drained_ns: Option<u64>) -> Result<()> {
         let offset = i128::from(self.start.unix_ns) - i128::from(self.start.monotonic_ns);
         let out = &mut io::stdout().lock();
-        self.stream.write(drained_ns, &self.hops, offset, out)
+        self.stream
+            .write(drained_ns, &self.hops, &mut self.placements, offset, out)
     }
 
     /// Everything up to that moment, or now. The living are read out before the ended: who ends in between is in both, not in neither.
@@ -400,6 +416,7 @@ impl Session {
             .map_or(self.start.monotonic_ns, |l| l.at_ns);
         let report = self.report(&since, began, false, Vec::new());
         self.last = Some(state);
+        self.placements.interval_ended();
         Ok(report)
     }
 
@@ -452,6 +469,8 @@ impl Session {
             },
             asked: &self.asked,
             state,
+            placements: &mut self.placements,
+            since: if last { Since::Run } else { Since::Interval },
             processes: &self.processes,
             holders: &holders,
             hops: &self.hops,
