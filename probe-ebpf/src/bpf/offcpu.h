@@ -176,6 +176,9 @@ static __always_inline void off_ends(struct thread *t, struct task_struct *p, __
 	__u64 faults = p->maj_flt;
 	struct port *port;
 
+	/* Its figures are told already; what it does from there on is in none of them. */
+	if (t->exited)
+		return;
 	/* Clocks of two CPUs can disagree. */
 	if (runnable > ts)
 		runnable = ts;
