@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use phux_trace_tests::attach::Attached;
 use phux_trace_tests::machine::{find_tool, output_of, slowness};
+use phux_trace_tests::ptys::Pty;
 use phux_trace_tests::report::Summed;
 use phux_trace_tests::truth::Program;
 use phux_trace_tests::{Running, exclusive, need_root, need_tool, wait_for};
 use rustix::process::Signal;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,9 +22,15 @@ const WORK: Duration = Duration::from_secs(120);
 #[derive(Debug, Deserialize)]
 struct Event {
     kind: String,
+    pid: u32,
     tid: u32,
     bytes: Option<u64>,
     conn: Option<u64>,
+    peer: Option<u32>,
+    index: Option<u32>,
+    master: Option<bool>,
+    queued_by: Option<u32>,
+    queued_by_tid: Option<u32>,
     send: Option<bool>,
     off: Option<Off>,
 }
@@ -265,6 +273,92 @@ fn sockets_are_seen_by_their_system_calls_too() {
 #[test]
 fn without_tracefs_sockets_are_seen_by_all_system_calls() {
     sleeps_and_sockets("fentry,tracefs");
+}
+
+/// The kernel itself echoes what is typed into a canonical terminal: the kworker that flushes the
+/// input then queues the flush of the echo.
+#[test]
+fn the_kernels_own_echo_is_queued_by_the_kworker() {
+    if !need_root() {
+        return;
+    }
+    let _alone = exclusive();
+    let terminal = Pty::open().expect("a PTY");
+    let mut modes = tcgetattr(&terminal.slave).expect("modes");
+    modes.local_modes |= LocalModes::ECHO | LocalModes::ICANON;
+    tcsetattr(&terminal.slave, OptionalActions::Now, &modes).expect("set");
+    let slave = terminal.slave.try_clone().expect("a descriptor");
+    let mut reader = Command::new("cat")
+        .stdin(slave)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("cat");
+    let mut running = Attached::start(&["--events", "-p", &reader.id().to_string()]);
+    let mut lines = vec![running.line(WORK)];
+    for _ in 0..20 {
+        rustix::io::write(&terminal.master, b"x").expect("typed");
+        let echoed = rustix::io::read(&terminal.master, &mut [0; 8]).expect("echo");
+        assert_eq!(echoed, 1);
+    }
+    running.signal(Signal::INT);
+    lines.extend(running.end(WORK).stdout);
+    let run = Run::of(&lines);
+    let flushes = |master: bool| {
+        let here = run
+            .events
+            .iter()
+            .filter(|e| e.index == Some(terminal.index));
+        here.filter(move |e| e.kind == "flush" && e.master == Some(master))
+    };
+    let kworkers: BTreeSet<u32> = flushes(false).map(|e| e.tid).collect();
+    let me = flushes(false).filter(|e| e.queued_by == Some(std::process::id()));
+    assert!(me.count() as u64 >= nearly_all(20), "{:?}", run.events);
+    let echoes = flushes(true).filter(|e| e.queued_by_tid.is_some_and(|t| kworkers.contains(&t)));
+    assert!(echoes.count() as u64 >= nearly_all(20), "{:?}", run.events);
+    let _ = reader.kill();
+    let _ = reader.wait();
+}
+
+/// A client that came before or after, of which only the server was named, is found by its socket;
+/// with it its terminal. Who has none is no client.
+#[test]
+fn the_client_of_a_traced_server_is_traced_with_its_terminal() {
+    if !need_root() {
+        return;
+    }
+    let _alone = exclusive();
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("socket");
+    let path = path.to_string_lossy();
+    let mut server = Program::start(
+        Command::new(env!("CARGO_BIN_EXE_off-cpu")).args(["--serve", &path, "--count", "150"]),
+    );
+    let terminal = Pty::open().expect("a PTY");
+    let mut client = Program::start(
+        Command::new(env!("CARGO_BIN_EXE_off-cpu"))
+            .args(["--connect", &path, "--count", "150", "--terminal"])
+            .arg(&terminal.path),
+    );
+    let pid = server.pid().to_string();
+    let mut running = Attached::start(&["--events", "-p", &pid]);
+    let mut lines = vec![running.line(WORK)];
+    server.go();
+    let _: Value = client.work(WORK);
+    running.signal(Signal::INT);
+    let ended = running.end(WORK);
+    lines.extend(ended.stdout);
+    let run = Run::of(&lines);
+    let of = |pid: u32| run.events.iter().filter(move |e| e.pid == pid);
+    let conns = |pid| of(pid).filter_map(|e| e.conn).collect::<BTreeSet<u64>>();
+    assert_eq!(conns(server.pid()).len(), 1);
+    assert_eq!(conns(client.pid()), conns(server.pid()));
+    assert!(of(client.pid()).filter(|e| e.off.is_some()).count() > 50);
+    let writes = of(client.pid()).filter(|e| e.kind == "write" && e.index == Some(terminal.index));
+    assert!(writes.count() > 50, "its terminal is seen");
+    let peer = of(server.pid()).find_map(|e| e.peer);
+    assert_eq!(peer, Some(client.pid()));
+    client.finish();
+    server.finish();
 }
 
 /// A cgroup of a test's own in the hierarchy that has the cpu controller; `None`, said, where there is none.

@@ -118,6 +118,7 @@ enum relation {
 	REL_TARGET = 1, /* named by the user, or forked from such a one without exec */
 	REL_CHILD = 2,  /* started by a target */
 	REL_PEER = 3,   /* at the other end of one of the target's PTYs */
+	REL_CLIENT = 4, /* at the other end of one of the target's sockets, with a terminal of its own */
 };
 
 /* What a thread is doing. */

@@ -20,10 +20,10 @@ static __always_inline struct io_stats *io_stats_of(struct port *port, __u32 op)
 	return io;
 }
 
-/* A PTY becomes one of the target's when the target, or what it started, uses it. */
+/* A PTY becomes one of the target's when the target, what it started, or a client of it uses it. */
 static __always_inline bool makes_ptys_ours(struct thread *t)
 {
-	return t && (t->s.relation == REL_TARGET || t->s.relation == REL_CHILD);
+	return t && t->s.relation != REL_NONE && t->s.relation != REL_PEER;
 }
 
 static __always_inline void io_begins(struct thread *t, __u64 port, __u32 op)

@@ -26,7 +26,13 @@ const RUNS: [Run; 3] = [
     Run {
         name: "best",
         without: "",
-        suites: &["attach_pty", "attach_sched", "attach_hops", "attach_life"],
+        suites: &[
+            "attach_pty",
+            "attach_sched",
+            "attach_hops",
+            "attach_life",
+            "attach_echo",
+        ],
         // They need tools that are not here, or are many runs of what the kernel has no part in.
         skip: &["bpftrace", "runqlat", "hostile", "wrapped", "schema"],
     },

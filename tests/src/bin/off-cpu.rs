@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use phux_trace_tests::procfs::sleeps;
+use phux_trace_tests::ptys::open_slave;
 use phux_trace_tests::{truth, wait_for};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::gettid;
@@ -43,6 +44,9 @@ struct Options {
     /// Connect there, and ask `count` times once told to.
     #[arg(long)]
     connect: Option<PathBuf>,
+    /// Write a byte there after each answer.
+    #[arg(long, requires = "connect")]
+    terminal: Option<PathBuf>,
 }
 
 /// One thread that slept.
@@ -86,7 +90,7 @@ fn main() -> io::Result<()> {
         return serve(path, options.count);
     }
     if let Some(path) = &options.connect {
-        return connect(path, options.count);
+        return connect(path, options.terminal.as_deref(), options.count);
     }
     truth::ready()?;
     let n = options.count;
@@ -394,12 +398,16 @@ fn serve(path: &Path, count: u64) -> io::Result<()> {
     truth::done(&serde_json::json!({ "answered": answered }))
 }
 
-fn connect(path: &Path, count: u64) -> io::Result<()> {
+fn connect(path: &Path, terminal: Option<&Path>, count: u64) -> io::Result<()> {
+    let terminal = terminal.map(open_slave).transpose()?;
     let mut server = UnixStream::connect(path)?;
     truth::ready()?;
     for _ in 0..count {
         server.write_all(b"ask")?;
         let _ = server.read(&mut [0; 16])?;
+        if let Some(terminal) = &terminal {
+            rustix::io::write(terminal, b".")?;
+        }
         thread::sleep(Duration::from_millis(10));
     }
     truth::done(&serde_json::json!({ "asked": count }))

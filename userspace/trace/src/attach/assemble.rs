@@ -328,7 +328,7 @@ fn losses(state: &KernelState) -> Vec<Loss> {
         (
             events::LOSS_RING_FULL,
             "ring_full",
-            "events of forks, execs or --events are missing; no figure is",
+            "events of forks, execs, echoes or --events are missing; no figure of a thread, PTY or hop is",
         ),
         (
             events::LOSS_EXIT_RING,

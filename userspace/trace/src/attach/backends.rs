@@ -4,6 +4,7 @@
 use anyhow::Result;
 
 use crate::probes::blocked;
+use crate::probes::percpu;
 use crate::probes::system::tracefs;
 use crate::probes::trial::{self, Answer, Feature, PidNamespace};
 use crate::report::model::Backend;
@@ -16,6 +17,7 @@ pub(super) struct Features {
     pub(super) tracefs: bool,
     pub(super) flush: Answer,
     pub(super) uprobe: Answer,
+    pub(super) interrupt_time: bool,
 }
 
 impl Features {
@@ -48,6 +50,7 @@ impl Features {
             tracefs: tracefs("syscalls/sys_enter_read").is_some() && !without("tracefs"),
             flush: unless_refused(Feature::Flush, "flush"),
             uprobe: unless_refused(Feature::Uprobe, "uprobe"),
+            interrupt_time: percpu::tells_interrupt_time(),
         })
     }
 
@@ -101,6 +104,17 @@ impl Features {
                     "tp_btf sys_enter, sys_exit + fd walk"
                 }),
             ),
+            if self.interrupt_time {
+                backend(
+                    "interrupt",
+                    Some("the run queue's account of its interrupts"),
+                    None,
+                )
+            } else {
+                let why = "this kernel does not measure its interrupts. Lost: their part of the time \
+                           on CPU. What would bring it: a kernel with CONFIG_IRQ_TIME_ACCOUNTING";
+                backend("interrupt", None, Some(why.into()))
+            },
             choice("hop", Feature::Uprobe, &self.uprobe, "USDT by uprobe", None),
         ]
     }

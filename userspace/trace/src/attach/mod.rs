@@ -2,10 +2,11 @@
 //!
 //! [`session`] holds the run together; [`wrapped`] starts a command that is to be
 //! traced from its first instruction; [`backends`] asks what the kernel allows; [`hops`] finds and attaches the target's USDT
-//! probes; [`processes`] keeps who is who; [`assemble`] makes the report.
+//! probes; [`processes`] keeps who is who, [`clients`] finds who talks to the target by a socket; [`assemble`] makes the report.
 
 mod assemble;
 mod backends;
+mod clients;
 mod cost;
 mod events;
 mod hops;

@@ -156,6 +156,11 @@ impl Processes {
         }
     }
 
+    /// Why a process is traced; `None`: it is not.
+    pub(super) fn relation(&self, pid: u32) -> Option<Relation> {
+        self.by_pid.get(&pid).map(|e| e.relation)
+    }
+
     /// Whether every process of the target is known to have ended.
     pub(super) fn target_ended(&self) -> bool {
         let mut target = self

@@ -11,6 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::assemble::{self, Material};
 use super::backends::Features;
+use super::clients::Clients;
 use super::cost::Meter;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
@@ -25,7 +26,7 @@ use crate::sched_class::{Placements, Since};
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
-use crate::target::{Ask, Invoker, Survey, Target, resolve};
+use crate::target::{Ask, Invoker, Survey, Target, proc, resolve};
 
 /// How often the rings are emptied without being asked.
 const PULL: Duration = Duration::from_millis(100);
@@ -251,6 +252,7 @@ struct Session {
     last: Option<KernelState>,
     stream: events::Stream,
     placements: Placements,
+    clients: Clients,
 }
 
 /// The two clocks at the moment when the window began.
@@ -328,6 +330,7 @@ impl Session {
             last: None,
             stream: events::Stream::default(),
             placements: Placements::of_host(),
+            clients: Clients::default(),
             probes,
         };
         for process in target.processes.iter().chain(&target.peers) {
@@ -368,6 +371,7 @@ impl Session {
                 }
                 Event::Io(_) | Event::Flush(_) | Event::Hop(_) | Event::Off(_) | Event::Sock(_) => {
                     match &event {
+                        Event::Sock(s) => self.clients.saw(s, &self.processes),
                         Event::Off(o) => self.placements.saw(o.at.pid, o.at.tid, &o.place),
                         Event::Flush(f) => {
                             let (pty, towards) = (f.pty, f.towards);
@@ -382,7 +386,27 @@ impl Session {
                 }
             }
         }
+        self.meet_clients()?;
         self.write_events(Some(drained_ns))
+    }
+
+    /// Traces whoever has been found at the other end of a socket.
+    fn meet_clients(&mut self) -> Result<()> {
+        let new = self.clients.take_new();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for pid in new {
+            if let Ok(process) = proc::process(pid) {
+                self.probes.add_client(pid)?;
+                self.processes
+                    .add(&process, Relation::Peer, &Survey::default());
+                self.placements.watch(pid);
+            }
+        }
+        let holders = live::holders(&self.probes.seed()?);
+        self.hold(holders);
+        Ok(())
     }
 
     fn write_events(&mut self, drained_ns: Option<u64>) -> Result<()> {

@@ -228,8 +228,17 @@ impl Probes {
 
     /// Names a process to trace before [`Probes::seed`], or one whose exec must not end its being the target.
     pub fn add_target(&self, pid: u32) -> Result<(), LoadError> {
+        self.add(pid, events::REL_TARGET)
+    }
+
+    /// Names a process that talks to the target by a socket, and has a terminal that is to be traced as the target's are.
+    /// [`Probes::seed`] has to follow.
+    pub fn add_client(&self, pid: u32) -> Result<(), LoadError> {
+        self.add(pid, events::REL_CLIENT)
+    }
+
+    fn add(&self, pid: u32, relation: u32) -> Result<(), LoadError> {
         step("one more process", || {
-            let relation = events::REL_TARGET;
             self.skel.maps.processes.update(
                 &pid.to_ne_bytes(),
                 &relation.to_ne_bytes(),
