@@ -6,7 +6,7 @@
  */
 #include "tty.h"
 
-/* The PTYs of the processes named by the user, and of nobody else. */
+/* The PTYs of the processes named by the user and of their clients, and of nobody else. */
 SEC("iter/task_file")
 int seed_ptys(struct bpf_iter__task_file *ctx)
 {
@@ -23,7 +23,7 @@ int seed_ptys(struct bpf_iter__task_file *ctx)
 		return 0;
 	tgid = visible_tgid(task);
 	relation = bpf_map_lookup_elem(&processes, &tgid);
-	if (relation && *relation == REL_TARGET)
+	if (relation && (*relation == REL_TARGET || *relation == REL_CLIENT))
 		port_of(tty, true, &addr);
 	return 0;
 }

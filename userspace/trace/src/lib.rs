@@ -11,6 +11,7 @@ pub mod privileges;
 pub mod probes;
 pub mod report;
 pub mod say;
+pub mod sched_class;
 pub mod source;
 pub mod stats;
 pub mod target;

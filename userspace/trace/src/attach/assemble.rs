@@ -13,6 +13,8 @@ use crate::report::model::{
     Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
 };
 use crate::report::verdict::verdict;
+use crate::sched_class::{Placements, Since};
+use crate::source::event::ShortBlame;
 use crate::stats::{
     self, Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
 };
@@ -28,6 +30,8 @@ pub(super) struct Material<'a> {
     pub(super) window: Window,
     pub(super) asked: &'a str,
     pub(super) state: &'a KernelState,
+    pub(super) placements: &'a mut Placements,
+    pub(super) since: Since,
     pub(super) processes: &'a Processes,
     pub(super) holders: &'a [Holder],
     pub(super) hops: &'a Hops,
@@ -58,8 +62,8 @@ pub(super) fn report(m: Material<'_>) -> Report {
         backends: m.backends.to_vec(),
         losses: losses(m.state),
         cost: m.cost,
-        threads: threads(m.state, m.processes),
-        ptys: ptys(m.state, m.holders),
+        threads: threads(m.state, m.processes, m.placements, m.since),
+        ptys: ptys(m.state, m.holders, m.placements, m.since),
         hops: hop_rows(m.state, m.hops, &m.in_process),
         in_process: m.in_process,
         notes: m.notes,
@@ -72,15 +76,32 @@ pub(super) fn report(m: Material<'_>) -> Report {
     report
 }
 
-fn threads(state: &KernelState, processes: &Processes) -> Vec<ThreadRow> {
+fn threads(
+    state: &KernelState,
+    processes: &Processes,
+    placements: &mut Placements,
+    since: Since,
+) -> Vec<ThreadRow> {
     let traced = state.threads.values().chain(state.summed.values());
     traced
         .filter(|t| !t.is_quiet())
-        .map(|t| thread(t, state.at_ns, processes))
+        .map(|t| {
+            let place = placements.of_thread(t.tid);
+            let living = (!t.exited).then_some(t.tid);
+            ThreadRow {
+                placement: place.map(|p| placements.info(&p, living, since)),
+                ..thread(t, state.at_ns, processes, placements)
+            }
+        })
         .collect()
 }
 
-fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
+fn thread(
+    t: &ThreadStat,
+    now: u64,
+    processes: &Processes,
+    placements: &mut Placements,
+) -> ThreadRow {
     ThreadRow {
         pid: t.pid,
         tid: t.tid,
@@ -88,6 +109,7 @@ fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
         role: processes.role(t.pid, &t.comm, t.pid == t.tid),
         relation: relation(t.relation),
         sched: sched_class(t.sched),
+        placement: None,
         on_cpu_ns: t.on_cpu_ns,
         blocked_ns: t.blocked_ns,
         voluntary: t.voluntary,
@@ -96,7 +118,7 @@ fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
         wait: Dist::from(&t.wait),
         account: None,
         waiting_ns: t.waiting_ns(now),
-        ran_instead: culprits(&t.blame),
+        ran_instead: culprits(&t.blame, placements),
         wakers: wakers(&t.wakers),
         exited: t.exited,
         threads: t.threads.max(1),
@@ -112,7 +134,7 @@ fn sched_class(c: stats::SchedClass) -> SchedClass {
 }
 
 /// Most time first; what has no name, and the names beyond [`NAMED`], as rows of their own.
-fn culprits(blame: &Blame) -> Vec<Culprit> {
+fn culprits(blame: &Blame, placements: &mut Placements) -> Vec<Culprit> {
     let nameless = |kind, ns, slices| Culprit {
         kind,
         name: String::new(),
@@ -121,6 +143,7 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
         ns,
         slices,
         sched: None,
+        cgroup: None,
     };
     let mut rows: Vec<Culprit> = blame
         .culprits
@@ -133,6 +156,7 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
             ns: c.ns,
             slices: c.slices,
             sched: Some(sched_class(c.sched)),
+            cgroup: placements.cgroup_name(c.cgroup),
         })
         .collect();
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
@@ -149,6 +173,37 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
     }
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
     rows
+}
+
+/// The same of one single wait; there are no more than three names.
+pub(super) fn short_culprits(blame: &ShortBlame, placements: &mut Placements) -> Vec<Culprit> {
+    let nameless = |kind, ns| Culprit {
+        kind,
+        name: String::new(),
+        pids: Vec::new(),
+        more_pids: false,
+        ns,
+        slices: 0,
+        sched: None,
+        cgroup: None,
+    };
+    let named = blame.culprits.iter().map(|c| Culprit {
+        kind: CulpritKind::Task,
+        name: c.name.clone(),
+        pids: vec![c.pid],
+        more_pids: false,
+        ns: c.ns,
+        slices: 0,
+        sched: Some(sched_class(c.class)),
+        cgroup: placements.cgroup_name(c.cgroup),
+    });
+    let rest = [
+        nameless(CulpritKind::Idle, blame.idle_ns),
+        nameless(CulpritKind::Unknown, blame.other_ns + blame.unknown_ns),
+    ];
+    named
+        .chain(rest.into_iter().filter(|c| c.ns != 0))
+        .collect()
 }
 
 fn wakers(w: &Wakers) -> Vec<Waker> {
@@ -180,7 +235,12 @@ pub(super) fn devpts(pty: PtyId) -> u64 {
     libc::makedev(pty.devpts >> 20, pty.devpts & 0xf_ffff)
 }
 
-fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
+fn ptys(
+    state: &KernelState,
+    holders: &[Holder],
+    placements: &mut Placements,
+    since: Since,
+) -> Vec<PtyRow> {
     let mut ids: BTreeSet<PtyId> = state.io.keys().map(|k| k.pty).collect();
     ids.extend(state.flush.keys().map(|(pty, _)| *pty));
     ids.extend(holders.iter().map(|h| h.pty));
@@ -203,9 +263,14 @@ fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
         Some(stat) => io(stat),
         None => io(&IoStat::default()),
     };
-    let flush = |pty, side| match state.flush.get(&(pty, side)) {
-        Some(stat) => flush(stat),
-        None => flush(&FlushStat::default()),
+    let mut flush = |pty, side| {
+        let empty = FlushStat::default();
+        let stat = state.flush.get(&(pty, side)).unwrap_or(&empty);
+        let place = placements.of_flusher(pty, side);
+        Flush {
+            placement: place.map(|p| placements.info(&p, None, since)),
+            ..flush(stat, placements)
+        }
     };
     ids.into_iter()
         .map(|pty| PtyRow {
@@ -246,13 +311,14 @@ fn io(stat: &IoStat) -> Io {
     }
 }
 
-fn flush(stat: &FlushStat) -> Flush {
+fn flush(stat: &FlushStat, placements: &mut Placements) -> Flush {
     Flush {
         wait: Dist::from(&stat.wait),
         run: Dist::from(&stat.run),
         reader_wait: Dist::from(&stat.reader_wait),
         queued_by: wakers(&stat.queued_by),
-        ran_instead: culprits(&stat.blame),
+        ran_instead: culprits(&stat.blame, placements),
+        placement: None,
     }
 }
 
@@ -290,7 +356,7 @@ fn losses(state: &KernelState) -> Vec<Loss> {
         (
             events::LOSS_RING_FULL,
             "ring_full",
-            "events of forks, execs or --events are missing; no figure is",
+            "events of forks, execs, echoes or --events are missing; no figure of a thread, PTY or hop is",
         ),
         (
             events::LOSS_EXIT_RING,

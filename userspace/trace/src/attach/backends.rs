@@ -1,13 +1,15 @@
 //! What the kernel allows here, as far as there is a choice: the ways to measure, for the loader and
 //! for the report.
 
+use crate::probes::percpu;
 use crate::probes::system::tracefs;
 use crate::probes::trial::{self, Answer, Feature, PidNamespace};
 use crate::report::model::Backend;
 
 /// What there is a way around, and how `PHUX_TRACE_WITHOUT` names it.
-const OPTIONAL: [(Feature, &str); 3] = [
+const OPTIONAL: [(Feature, &str); 4] = [
     (Feature::Fentry, "fentry"),
+    (Feature::SockFentry, "sock_fentry"),
     (Feature::Flush, "flush"),
     (Feature::Uprobe, "uprobe"),
 ];
@@ -16,9 +18,11 @@ const OPTIONAL: [(Feature, &str); 3] = [
 pub(super) struct Features {
     pub(super) namespace: PidNamespace,
     pub(super) fentry: Answer,
+    pub(super) sock_fentry: Answer,
     pub(super) tracefs: bool,
     pub(super) flush: Answer,
     pub(super) uprobe: Answer,
+    pub(super) interrupt_time: bool,
 }
 
 impl Features {
@@ -30,7 +34,8 @@ impl Features {
         };
         let asked: Vec<Feature> = OPTIONAL
             .into_iter()
-            .filter(|(_, name)| !without(name))
+            // A kernel that refuses fentry refuses it everywhere.
+            .filter(|(_, name)| !without(name) && !(name.contains("fentry") && without("fentry")))
             .map(|(feature, _)| feature)
             .collect();
         let answers = trial::try_features(&asked);
@@ -41,9 +46,11 @@ impl Features {
         Features {
             namespace,
             fentry: answer(Feature::Fentry),
+            sock_fentry: answer(Feature::SockFentry),
             tracefs: tracefs("syscalls/sys_enter_read").is_some() && !without("tracefs"),
             flush: answer(Feature::Flush),
             uprobe: answer(Feature::Uprobe),
+            interrupt_time: percpu::tells_interrupt_time(),
         }
     }
 
@@ -86,6 +93,28 @@ impl Features {
                 "tp_btf workqueue_queue_work, _execute_start, _execute_end",
                 None,
             ),
+            choice(
+                "sock",
+                Feature::SockFentry,
+                &self.sock_fentry,
+                "fentry/fexit unix_stream_*, unix_seqpacket_*, tcp_sendmsg, tcp_recvmsg",
+                Some(if self.tracefs {
+                    "tp syscalls read, write, recvfrom, sendto … + fd walk"
+                } else {
+                    "tp_btf sys_enter, sys_exit + fd walk"
+                }),
+            ),
+            if self.interrupt_time {
+                backend(
+                    "interrupt",
+                    Some("the run queue's account of its interrupts"),
+                    None,
+                )
+            } else {
+                let why = "this kernel does not measure its interrupts. Lost: their part of the time \
+                           on CPU. What would bring it: a kernel with CONFIG_IRQ_TIME_ACCOUNTING";
+                backend("interrupt", None, Some(why.into()))
+            },
             choice("hop", Feature::Uprobe, &self.uprobe, "USDT by uprobe", None),
         ]
     }

@@ -2,11 +2,13 @@
 //!
 //! [`session`] holds the run together; [`wrapped`] starts a command that is to be
 //! traced from its first instruction; [`backends`] asks what the kernel allows; [`hops`] finds and attaches the target's USDT
-//! probes; [`processes`] keeps who is who; [`assemble`] makes the report. Without
-//! the privileges to trace [`unprivileged`] makes one of what `/proc` and the servers themselves tell.
+//! probes; [`processes`] keeps who is who, [`clients`] finds who talks to the target by a socket;
+//! [`assemble`] makes the report. Without the privileges to trace [`unprivileged`] makes one of what
+//! `/proc` and the servers themselves tell.
 
 mod assemble;
 mod backends;
+mod clients;
 mod cost;
 mod events;
 mod hops;
@@ -33,12 +35,15 @@ pub use session::run;
 #[derive(Debug, Clone, Copy)]
 struct Output {
     json: bool,
+    /// Each event besides.
+    events: bool,
 }
 
 impl Output {
     fn of(args: &AttachArgs) -> Output {
         Output {
             json: args.json || args.events,
+            events: args.events,
         }
     }
 

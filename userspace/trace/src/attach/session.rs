@@ -10,6 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::assemble::{self, Material};
 use super::backends::Features;
+use super::clients::Clients;
 use super::cost::Meter;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
@@ -26,11 +27,11 @@ use crate::probes::trial::PidNamespace;
 use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
 use crate::say;
+use crate::sched_class::{Placements, Since};
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
-use crate::target::proc;
-use crate::target::{Ask, Invoker, Survey, Target, resolve};
+use crate::target::{Ask, Invoker, Survey, Target, proc, resolve};
 
 /// How often the rings are emptied without being asked.
 const PULL: Duration = Duration::from_millis(100);
@@ -269,6 +270,8 @@ struct Session {
     /// Where the interval under way began.
     last: Option<KernelState>,
     stream: events::Stream,
+    placements: Placements,
+    clients: Clients,
 }
 
 /// The two clocks at the moment when the window began.
@@ -306,6 +309,8 @@ impl Session {
             uprobe: features.uprobe.is_ok(),
             follow_exec: !args.command.is_empty(),
             stream: args.events,
+            follow_echoes: !args.no_echoes,
+            sock_fentry: features.sock_fentry.is_ok(),
             cpus_per_ring: args.cpus_per_ring,
         })?;
         for process in &target.processes {
@@ -348,8 +353,13 @@ impl Session {
             start: Start::now(),
             last: None,
             stream: events::Stream::default(),
+            placements: Placements::of_host(),
+            clients: Clients::default(),
             probes,
         };
+        for process in target.processes.iter().chain(&target.peers) {
+            session.placements.watch(process.pid);
+        }
         session.hold(live::holders(&seeded));
         Ok(session)
     }
@@ -391,21 +401,51 @@ impl Session {
                         self.hops.follow(task.at.pid, &mut self.probes);
                     }
                 }
-                Event::Off(_) | Event::Sock(_) => {}
-                Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {
-                    if output.json {
+                Event::Io(_) | Event::Flush(_) | Event::Hop(_) | Event::Off(_) | Event::Sock(_) => {
+                    match &event {
+                        Event::Sock(s) => self.clients.saw(s, &self.processes),
+                        Event::Off(o) => self.placements.saw(o.at.pid, o.at.tid, &o.place),
+                        Event::Flush(f) => {
+                            let (pty, towards) = (f.pty, f.towards);
+                            self.placements
+                                .saw_flusher(pty, towards, f.at.tid, &f.place);
+                        }
+                        _ => {}
+                    }
+                    if output.events {
                         self.stream.push(event);
                     }
                 }
             }
         }
+        self.meet_clients()?;
         self.write_events(Some(drained_ns))
+    }
+
+    /// Traces whoever has been found at the other end of a socket.
+    fn meet_clients(&mut self) -> Result<()> {
+        let new = self.clients.take_new();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for pid in new {
+            if let Ok(process) = proc::process(pid) {
+                self.probes.add_client(pid)?;
+                self.processes
+                    .add(&process, Relation::Peer, &Survey::default());
+                self.placements.watch(pid);
+            }
+        }
+        let holders = live::holders(&self.probes.seed()?);
+        self.hold(holders);
+        Ok(())
     }
 
     fn write_events(&mut self, drained_ns: Option<u64>) -> Result<()> {
         let offset = i128::from(self.start.unix_ns) - i128::from(self.start.monotonic_ns);
         let out = &mut io::stdout().lock();
-        self.stream.write(drained_ns, &self.hops, offset, out)
+        self.stream
+            .write(drained_ns, &self.hops, &mut self.placements, offset, out)
     }
 
     /// Everything up to that moment, or now. The living are read out before the ended: who ends in between is in both, not in neither.
@@ -432,6 +472,7 @@ impl Session {
             .map_or(self.start.monotonic_ns, |l| l.at_ns);
         let report = self.report(&since, began, false, Vec::new());
         self.last = Some(state);
+        self.placements.interval_ended();
         Ok(report)
     }
 
@@ -481,6 +522,8 @@ impl Session {
             ),
             asked: &self.asked,
             state,
+            placements: &mut self.placements,
+            since: if last { Since::Run } else { Since::Interval },
             processes: &self.processes,
             holders: &holders,
             hops: &self.hops,

@@ -40,6 +40,7 @@ pub(super) fn task(name: &str, pids: &[u32], ns: u64, slices: u64) -> Culprit {
         ns,
         slices,
         sched: Some(other(0)),
+        cgroup: None,
     }
 }
 
@@ -62,6 +63,7 @@ pub(super) fn thread(pid: u32, tid: u32, comm: &str, wait: Dist) -> ThreadRow {
         role: None,
         relation: Relation::Target,
         sched: other(0),
+        placement: None,
         on_cpu_ns: ms(31),
         blocked_ns: ms(9_000),
         voluntary: wait.count,
@@ -116,6 +118,7 @@ pub(super) fn flush(wait: Dist, reader_wait: Dist) -> Flush {
             count: n,
         }],
         ran_instead: vec![],
+        placement: None,
     }
 }
 
@@ -424,6 +427,7 @@ pub(super) fn extreme() -> Report {
                 nice: i32::MIN,
                 rt_priority: u32::MAX,
             }),
+            cgroup: Some("X".repeat(300)),
         };
         NAMES.iter().enumerate().map(with).collect()
     };
@@ -436,6 +440,7 @@ pub(super) fn extreme() -> Report {
             count: u64::MAX,
         }],
         ran_instead: culprits(),
+        placement: None,
     };
     let end = |(i, name): (usize, &&str)| End {
         pid: u32::MAX - i as u32,

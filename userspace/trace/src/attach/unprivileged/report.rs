@@ -186,6 +186,7 @@ fn pty(pty: &Pty) -> PtyRow {
         reader_wait: nothing(),
         queued_by: Vec::new(),
         ran_instead: Vec::new(),
+        placement: None,
     };
     PtyRow {
         index: pty.index,

@@ -254,6 +254,7 @@ fn row(
         role,
         relation: t.relation,
         sched: t.sched.clone(),
+        placement: None,
         on_cpu_ns: a.on_cpu_ns,
         // On a CPU, waiting for one, or blocked: the account has the first two.
         blocked_ns: lived_ns.saturating_sub(a.on_cpu_ns.saturating_add(a.wait_ns)),
