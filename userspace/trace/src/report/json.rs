@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-use super::model::{EventRow, Report};
+use super::model::{ChainRow, EventRow, Report};
 use super::schema::{Line, Run};
 use crate::escape::is_harmless;
 
-/// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `in_process`, `loss` as many as there are,
-/// `cost`, and `verdict` last. With `--interval` the reports follow each other, each from `run` to
+/// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `in_process`, `echo`, `chain` (with
+/// `--slow`), `loss` as many as there are, `cost`, and `verdict` last. With `--interval` the reports follow each other, each from `run` to
 /// `verdict`.
 ///
 /// Values are exact: names are not altered. Characters that a terminal would act on are written as
@@ -30,6 +30,14 @@ pub fn write_event(event: &EventRow, out: &mut impl Write) -> io::Result<()> {
     write_line(&Line::Event(event), out)
 }
 
+/// Writes one line of `echo --json`: an input and its way.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_chain(chain: &ChainRow, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::Chain(chain), out)
+}
+
 fn write_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {
     line.serialize(&mut Serializer::with_formatter(&mut *out, Plain))?;
     out.write_all(b"\n")
@@ -42,6 +50,8 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
         ptys,
         hops,
         in_process,
+        echoes,
+        slow_echoes,
         losses,
         ..
     } = report;
@@ -50,6 +60,8 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
         .chain(ptys.iter().map(Line::Pty))
         .chain(hops.iter().map(Line::Hop))
         .chain(in_process.iter().map(Line::InProcess))
+        .chain(echoes.iter().map(Line::Echo))
+        .chain(slow_echoes.iter().map(Line::Chain))
         .chain(losses.iter().map(Line::Loss))
         .chain([Line::Cost(&report.cost), Line::Verdict(&report.verdict)])
 }

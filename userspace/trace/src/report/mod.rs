@@ -1,5 +1,7 @@
 //! From findings to what a person or a program reads.
 
+pub mod agreement;
+pub mod clock;
 pub mod json;
 pub mod model;
 #[cfg(test)]

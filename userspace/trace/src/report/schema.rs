@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::model::{
-    Backend, Cost, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target, ThreadRow, Verdict,
-    Window,
+    Backend, ChainRow, Cost, Echoes, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target,
+    ThreadRow, Verdict, Window,
 };
 
 /// One line of `phux-trace attach --json`. A report is a `run` line, the lines of its rows, and a
@@ -26,6 +26,10 @@ pub(super) enum Line<'a> {
     Hop(&'a HopRow),
     /// A process's own histograms beside the outside ones.
     InProcess(&'a InProcess),
+    /// What became of all inputs; only where echoes are followed.
+    Echo(&'a Echoes),
+    /// One input and its way, link by link.
+    Chain(&'a ChainRow),
     /// Losses of one class.
     Loss(&'a Loss),
     /// What the looking cost.

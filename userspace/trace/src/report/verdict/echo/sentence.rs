@@ -16,6 +16,8 @@ use crate::report::words;
 
 /// A rest below one part in so many of the echo is not told.
 const MINOR: u64 = 50;
+/// Who had less than one part in so many of the wait is not told.
+const RIVAL: u64 = 10;
 /// Names told.
 const NAMES: usize = 2;
 
@@ -290,9 +292,12 @@ pub(super) fn rivals<'a>(pieces: &[Piece<'a>]) -> Vec<(&'a Rival, u64, Vec<u32>)
 
 /// ` while rustc ×2 and make(7) ran`.
 fn while_ran(pieces: &[Piece<'_>]) -> String {
-    let names: Vec<String> = rivals(pieces)
+    let all = rivals(pieces);
+    let sum: u64 = all.iter().map(|(_, ns, _)| ns).sum();
+    let names: Vec<String> = all
         .iter()
         .take(NAMES)
+        .filter(|(_, ns, _)| ns.saturating_mul(RIVAL) >= sum)
         .map(|(r, _, pids)| {
             let name = visible(&r.name);
             match pids.as_slice() {
