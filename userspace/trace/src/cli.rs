@@ -111,12 +111,25 @@ pub struct AttachArgs {
     /// Print each PTY read and write, flush and hop as it happens, as JSON lines (implies --json)
     #[arg(long)]
     pub events: bool,
+    /// List single echoes of this length and longer, with their time of day
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub slow: Option<Duration>,
+    /// Group the waits of echoes by scheduling class
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub by: Option<By>,
     /// CPUs that share one ring buffer, rounded up to a power of two
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus_per_ring: Option<u32>,
     /// Start this command and trace it
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+/// What the figures of echoes can be grouped by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// Policy, nice, slice, cgroup of who waits
+    Class,
 }
 
 /// Arguments of `list`.

@@ -19,9 +19,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::cli::AttachArgs;
+use crate::cli::{AttachArgs, By};
 use crate::report::model::Report;
-use crate::report::{json, text};
+use crate::report::{clock, json, text};
 
 pub use session::run;
 
@@ -29,12 +29,14 @@ pub use session::run;
 #[derive(Debug, Clone, Copy)]
 struct Output {
     json: bool,
+    by_class: bool,
 }
 
 impl Output {
     fn of(args: &AttachArgs) -> Output {
         Output {
             json: args.json || args.events,
+            by_class: args.by == Some(By::Class),
         }
     }
 
@@ -45,9 +47,13 @@ impl Output {
             json::write_ndjson(report, &mut out)
         } else if report.last {
             let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let usual = text::Style::default();
             let style = text::Style {
                 color,
-                ..text::Style::default()
+                columns: columns().unwrap_or(usual.columns),
+                by_class: self.by_class,
+                offset: clock::local_offset,
+                ..usual
             };
             out.write_all(text::render(report, &style).as_bytes())
         } else {
@@ -63,6 +69,12 @@ impl Output {
             let _ = writeln!(io::stderr(), "{line}");
         }
     }
+}
+
+/// Columns of the terminal that the report goes to; `None` where it is none, or does not know.
+fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col != 0).then_some(usize::from(size.ws_col))
 }
 
 /// The exit status for a command that ended so (`128 + n` for a signal).

@@ -91,7 +91,7 @@ impl Formatter for Plain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::report::{sample, sample_echoes};
     use serde_json::Value;
 
     fn written(report: &Report) -> String {
@@ -127,9 +127,33 @@ mod tests {
             types.iter().filter(|t| **t == "loss").count(),
             report.losses.len()
         );
+        assert!(!types.contains(&"echo"), "echoes were not followed");
         assert_eq!(lines[0]["schema_version"], 1);
         let first = &report.threads[0];
         assert_eq!(lines[1]["wait"]["sum"], first.wait.sum);
+    }
+
+    #[test]
+    fn echoes_are_one_line_and_each_slow_one_is_another() {
+        let report = sample_echoes::rich();
+        let text = written(&report);
+        let lines: Vec<Value> = text
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        let of =
+            |kind: &str| -> Vec<&Value> { lines.iter().filter(|l| l["type"] == kind).collect() };
+        let (echo, chains) = (of("echo"), of("chain"));
+        assert_eq!((echo.len(), chains.len()), (1, report.slow_echoes.len()));
+        let link = &echo[0]["slow"]["example"]["links"][0];
+        for field in ["policy", "nice", "rt_priority"] {
+            assert!(!link["actor"]["place"]["sched"][field].is_null(), "{link}");
+        }
+        for chain in chains {
+            let links = chain["links"].as_array().unwrap().iter();
+            let sum: u64 = links.map(|l| l["length_ns"].as_u64().unwrap()).sum();
+            assert_eq!(chain["length_ns"], sum);
+        }
     }
 
     #[test]

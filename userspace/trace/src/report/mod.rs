@@ -6,6 +6,8 @@ pub mod json;
 pub mod model;
 #[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod sample_echoes;
 pub mod schema;
 pub mod text;
 pub mod units;

@@ -10,7 +10,7 @@ use super::model::{
     ThreadRow, Verdict, Window,
 };
 
-/// One line of `phux-trace attach --json`. A report is a `run` line, the lines of its rows, and a
+/// One line of `phux-trace attach --json`; `echo --json` writes `chain` lines alone. A report is a `run` line, the lines of its rows, and a
 /// `verdict` line last. Times are ns and sizes bytes unless a field says otherwise; integers use
 /// the full range of 64 bits, beyond the 53 that a double holds.
 #[derive(Serialize, JsonSchema)]
@@ -75,7 +75,7 @@ pub fn schema() -> Value {
     let mut schema = generator.into_root_schema_for::<Line<'static>>();
     schema.insert(
         "title".to_owned(),
-        "phux-trace attach --json, one line".into(),
+        "phux-trace attach --json and echo --json, one line".into(),
     );
     schema.to_value()
 }
@@ -84,7 +84,7 @@ pub fn schema() -> Value {
 mod tests {
     use super::*;
     use crate::report::json::write_ndjson;
-    use crate::report::sample;
+    use crate::report::{sample, sample_echoes};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -120,6 +120,7 @@ mod tests {
     #[test]
     fn real_lines_are_valid() {
         assert_valid(&sample::rich());
+        assert_valid(&sample_echoes::rich());
         assert_valid(&sample::empty());
         assert_valid(&sample::extreme());
     }
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn broken_lines_are_not() {
         let validator = validator();
-        for line in lines(&sample::rich()) {
+        for line in lines(&sample_echoes::rich()) {
             assert!(validator.is_valid(&line));
             let whole = line.as_object().unwrap();
             for key in whole.keys() {

@@ -10,7 +10,7 @@ use crate::report::model::{Dist, InProcess, InProcessRow, Report};
 use crate::report::units::{NONE, count};
 
 /// Width of the metric's name; a longer one has a line of its own.
-const NAME: usize = 21;
+const NAME: usize = 17;
 /// Buckets told where the two disagree.
 const BUCKETS: usize = 3;
 /// Processes shown; the JSON has all.
@@ -51,11 +51,11 @@ fn table(page: &mut Page<'_>, who: &str, process: &InProcess) {
     page.text(Tone::Bold, "", &format!("{who} {}", visible(&process.role)));
     page.line(
         Tone::Dim,
-        "                         inside                        outside              only",
+        "                     inside                        outside              only",
     );
     page.line(
         Tone::Dim,
-        "metric                  times     p50     p99     max   times     p50     p99 in one",
+        "metric              times     p50     p99     max   times     p50     p99 in one",
     );
     // A process can have hundreds that never moved; they are in the JSON.
     let moved = |r: &&InProcessRow| r.inside.count + r.outside.as_ref().map_or(0, |o| o.count) > 0;

@@ -61,6 +61,16 @@ fn one(text: String, command: Option<String>, saves_ns: u64) -> Advice {
     }
 }
 
+/// A program's name for a command line; a word to be replaced where a shell would see more in it.
+fn word(name: &str) -> &str {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
+        name
+    } else {
+        "COMMAND"
+    }
+}
+
 fn listed(pids: &[u32], between: &str) -> String {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     pids.join(between)
@@ -68,23 +78,27 @@ fn listed(pids: &[u32], between: &str) -> String {
 
 /// Lets those who ran instead give way, in the way that the kernel shares between them.
 fn hogs(f: &Found<'_>) -> Vec<Advice> {
-    let mut all = Vec::new();
     let Some(victim) = f.pieces.first().map(|p| &p.link.actor) else {
-        return all;
+        return Vec::new();
     };
+    let mut all = Vec::new();
+    let mut nice: Vec<(String, u64, Vec<u32>)> = Vec::new();
     for (rival, saves, pids) in rivals(&f.pieces).into_iter().take(HOGS) {
-        let name = visible(&rival.name);
-        // Of kernel threads only some may be told how to run, and they run for somebody.
-        if pids.is_empty() || rival.name.contains('/') {
+        let name = visible(&rival.name).into_owned();
+        // Kernel threads run for somebody, and most may not be told how.
+        if pids.is_empty() || saves < WORTH_NS || rival.name.contains('/') {
             continue;
         }
+        let each = |command: &dyn Fn(u32) -> String| {
+            let commands: Vec<String> = pids.iter().map(|p| command(*p)).collect();
+            Some(commands.join("; "))
+        };
         let class = rival.sched.policy.as_str();
         if matches!(class, "SCHED_FIFO" | "SCHED_RR" | "SCHED_DEADLINE") {
-            let command = pids.iter().map(|p| format!("chrt --other -p 0 {p}"));
-            let command = command.collect::<Vec<_>>().join("; ");
+            let text = format!("take {name} out of its real-time class");
             all.push(one(
-                format!("take {name} out of its real-time class"),
-                Some(command),
+                text,
+                each(&|p| format!("chrt --other -p 0 {p}")),
                 saves,
             ));
         } else if apart(victim.place.cgroup.as_ref(), rival.cgroup.as_ref()) {
@@ -94,26 +108,38 @@ fn hogs(f: &Found<'_>) -> Vec<Advice> {
                 all.push(one(text, Some(set(&unit, LIGHT)), saves));
             }
         } else if victim.place.autogroup_nice.is_some() && !victim.kworker {
-            let pids = pids
-                .iter()
-                .map(|p| format!("echo 19 > /proc/{p}/autogroup"));
             let text = format!(
                 "let the session of {name} give way: between sessions own nice does not count"
             );
-            all.push(one(text, Some(pids.collect::<Vec<_>>().join("; ")), saves));
+            let command = each(&|p| format!("echo 19 > /proc/{p}/autogroup"));
+            all.push(one(text, command, saves));
         } else if rival.sched.nice < 19 && class != "SCHED_IDLE" {
-            let text = format!("let {name} give way");
-            all.push(one(
-                text,
-                Some(format!("renice -n 19 -p {}", listed(&pids, " "))),
-                saves,
-            ));
-            let text = format!("or start {name} in a light cgroup next time");
-            let command = format!("systemd-run --scope -p {LIGHT} {name}");
-            all.push(one(text, Some(command), saves));
+            nice.push((name, saves, pids));
         }
     }
+    all.extend(renice(&nice));
     all
+}
+
+/// All that share by nice, by one command.
+fn renice(hogs: &[(String, u64, Vec<u32>)]) -> Vec<Advice> {
+    let Some((largest, saves, _)) = hogs.first() else {
+        return Vec::new();
+    };
+    let names: Vec<&str> = hogs.iter().map(|(name, ..)| name.as_str()).collect();
+    let pids: Vec<u32> = hogs.iter().flat_map(|(.., pids)| pids).copied().collect();
+    vec![
+        one(
+            format!("let {} give way", names.join(" and ")),
+            Some(format!("renice -n 19 -p {}", listed(&pids, " "))),
+            hogs.iter().map(|(_, ns, _)| ns).sum(),
+        ),
+        one(
+            format!("start {largest} in a light cgroup next time"),
+            Some(format!("systemd-run --scope -p {LIGHT} {}", word(largest))),
+            *saves,
+        ),
+    ]
 }
 
 /// A shorter slice lets the victim go first, of Linux 6.12 on, among those whose claim is the same.
@@ -124,15 +150,19 @@ fn slice(scene: &Scene<'_>, f: &Found<'_>) -> Option<Advice> {
     if !longer || !fair || !since(&scene.report.window.kernel, (6, 12)) {
         return None;
     }
-    // Beside real-time tasks, and between cgroups, it changes nothing.
-    let same = rivals(&f.pieces).into_iter().filter(|(r, ..)| {
-        r.sched.policy == "SCHED_OTHER" && !apart(actor.place.cgroup.as_ref(), r.cgroup.as_ref())
-    });
-    let saves = same.map(|(_, ns, _)| ns).sum();
+    // Beside real-time tasks, and between cgroups and sessions, it changes nothing.
+    let mut saves = 0;
+    for (rival, ns, _) in rivals(&f.pieces).into_iter().take(HOGS) {
+        let apart = apart(actor.place.cgroup.as_ref(), rival.cgroup.as_ref())
+            || actor.place.autogroup_nice.is_some();
+        if rival.sched.policy == "SCHED_OTHER" && !apart && ns >= WORTH_NS {
+            saves += ns;
+        }
+    }
     let nice = actor.place.sched.nice;
     Some(one(
         format!(
-            "or let {} go first when it wakes, by a short slice (chrt of util-linux 2.41)",
+            "let {} go first when it wakes, by a short slice (chrt of util-linux 2.41)",
             who(actor)
         ),
         Some(format!(
@@ -199,11 +229,15 @@ fn weigh(place: &PlaceRow) -> Option<String> {
     let group = place.cgroup.as_ref()?;
     match unit(group) {
         Some(unit) => Some(set(&unit, "CPUWeight=100")),
-        None => Some(format!(
-            "echo 100 > /sys/fs/cgroup{}/cpu.weight",
-            path(place)?
-        )),
+        None => Some(format!("echo 100 > {}/cpu.weight", folder(group)?)),
     }
+}
+
+/// The folder of a cgroup, if a shell takes it as it is.
+fn folder(group: &Cgroup) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:/".contains(c);
+    let known = group.path.len() > 1 && group.path.chars().all(plain);
+    known.then(|| format!("/sys/fs/cgroup{}", group.path))
 }
 
 fn quota(f: &Found<'_>) -> Option<Advice> {
@@ -213,7 +247,7 @@ fn quota(f: &Found<'_>) -> Option<Advice> {
     // A quota that stands above is not told: then the place to raise it is not known.
     let command = match (unit(group), group.quota_us) {
         (Some(unit), Some(_)) => Some(set(&unit, "CPUQuota=")),
-        (None, Some(_)) => Some(format!("echo max > /sys/fs/cgroup{path}/cpu.max")),
+        (None, Some(_)) => folder(group).map(|f| format!("echo max > {f}/cpu.max")),
         (_, None) => None,
     };
     let text = format!("raise or lift the quota of {path}");
@@ -238,7 +272,7 @@ fn small_reads(scene: &Scene<'_>, f: &Found<'_>) -> Option<Advice> {
         .pty
         .slave
         .last()
-        .map(|e| format!("stdbuf -o4096 {}", visible(&e.name)));
+        .map(|e| format!("stdbuf -o4096 {}", word(&e.name)));
     Some(one(text, command, f.excess_ns))
 }
 
@@ -375,6 +409,27 @@ mod tests {
             None,
             "a name that a shell would act on"
         );
+    }
+
+    #[test]
+    fn names_become_no_commands() {
+        assert_eq!(word("cc1plus"), "cc1plus");
+        for name in ["x; rm -rf ~", "$(id)", "-p 1", "", "a b", "\u{202e}"] {
+            assert_eq!(word(name), "COMMAND");
+        }
+        let of = |path: &str| {
+            folder(&Cgroup {
+                path: path.into(),
+                ..Cgroup::default()
+            })
+        };
+        assert_eq!(
+            of("/docker/3fa9").as_deref(),
+            Some("/sys/fs/cgroup/docker/3fa9")
+        );
+        for path in ["/", "", "/a b", "/$(id)", "/a;id"] {
+            assert_eq!(of(path), None);
+        }
     }
 
     #[test]

@@ -358,12 +358,11 @@ pub(super) fn pane(pty: &PtyRow) -> String {
     }
 }
 
-/// The pieces of one part of one kind of link, in words: for the evidence.
+/// What the time went to, in words: for the evidence.
 pub(super) fn part(what: What<'_>) -> String {
     match what {
         What::Ran => "on a CPU".to_owned(),
-        What::Waited(Some(r)) => format!("waiting while {} ran", visible(&r.name)),
-        What::Waited(None) => "waiting for a CPU".to_owned(),
+        What::Waited(_) => "waiting for a CPU".to_owned(),
         What::Throttled => "throttled".to_owned(),
         What::Slept(_) => asleep(what),
         What::Interrupted => "interrupted".to_owned(),
@@ -371,9 +370,15 @@ pub(super) fn part(what: What<'_>) -> String {
     }
 }
 
-/// The same pieces of the typical echo, ns.
-pub(super) fn usual(scene: &Scene<'_>, cause: Cause) -> u64 {
-    let all = pieces(scene.typical(), &[]);
-    let of = all.iter().filter(|p| scene.cause(p) == cause);
-    of.map(|p| p.ns).sum()
+/// What the typical echo has of the same parts of the same links, ns.
+pub(super) fn usual(scene: &Scene<'_>, found: &Found<'_>) -> u64 {
+    let same = |a: &Piece<'_>, b: &Piece<'_>| {
+        a.link.link == b.link.link
+            && std::mem::discriminant(&a.what) == std::mem::discriminant(&b.what)
+    };
+    pieces(scene.typical(), &[])
+        .iter()
+        .filter(|p| found.pieces.iter().any(|f| same(p, f)))
+        .map(|p| p.ns)
+        .sum()
 }
