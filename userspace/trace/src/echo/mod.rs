@@ -37,3 +37,6 @@ mod way;
 
 pub use follower::{Config, Counts, Follower};
 pub use model::{Actor, BlockedOn, Chain, End, Link, LinkKind, Parts};
+
+#[cfg(test)]
+mod tests;
