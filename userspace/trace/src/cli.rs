@@ -111,6 +111,9 @@ pub struct AttachArgs {
     /// Print each PTY read and write, flush and hop as it happens, as JSON lines (implies --json)
     #[arg(long)]
     pub events: bool,
+    /// Do not follow echoes from process to process: less work for the kernel at each switch of a traced thread
+    #[arg(long)]
+    pub no_echoes: bool,
     /// CPUs that share one ring buffer, rounded up to a power of two
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus_per_ring: Option<u32>,

@@ -29,12 +29,15 @@ pub use session::run;
 #[derive(Debug, Clone, Copy)]
 struct Output {
     json: bool,
+    /// Each event besides.
+    events: bool,
 }
 
 impl Output {
     fn of(args: &AttachArgs) -> Output {
         Output {
             json: args.json || args.events,
+            events: args.events,
         }
     }
 

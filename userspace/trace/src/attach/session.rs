@@ -281,6 +281,8 @@ impl Session {
             uprobe: features.uprobe.is_ok(),
             follow_exec: !args.command.is_empty(),
             stream: args.events,
+            follow_echoes: !args.no_echoes,
+            sock_fentry: features.sock_fentry.is_ok(),
             cpus_per_ring: args.cpus_per_ring,
         })?;
         for process in &target.processes {
@@ -358,9 +360,8 @@ impl Session {
                         self.hops.follow(task.at.pid, &mut self.probes);
                     }
                 }
-                Event::Off(_) | Event::Sock(_) => {}
-                Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {
-                    if output.json {
+                Event::Io(_) | Event::Flush(_) | Event::Hop(_) | Event::Off(_) | Event::Sock(_) => {
+                    if output.events {
                         self.stream.push(event);
                     }
                 }
