@@ -458,6 +458,8 @@ impl Session {
             backends: &self.backends,
             in_process,
             cost: self.meter.read(&self.probes, last),
+            echoes: None,
+            slow_echoes: Vec::new(),
             notes,
         })
     }

@@ -31,12 +31,18 @@ mod history;
 mod inbound;
 pub mod model;
 mod outbound;
+pub mod rows;
+pub mod summary;
+#[cfg(test)]
+pub(crate) mod synthetic;
+pub mod syscalls;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod timeline;
 mod way;
 
 pub use follower::{Config, Counts, Follower};
-pub use model::{Actor, BlockedOn, Chain, End, Link, LinkKind, Parts};
-
-#[cfg(test)]
-mod tests;
+pub use model::{Actor, BlockedOn, Chain, End, Link, LinkKind, Parts, Role};
+pub use rows::Names;
+pub use summary::Summary;
