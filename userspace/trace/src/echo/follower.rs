@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::confirm::Hops;
 use super::history::History;
 use super::inbound::Origin;
@@ -45,29 +48,29 @@ impl Default for Config {
 }
 
 /// What became of all inputs so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Inputs seen: those that ended, those under way and those dropped.
     pub inputs: u64,
-    /// Chains by how they ended.
+    /// The answer was shown.
     pub echoed: u64,
-    /// See [`End::Silent`].
+    /// Nothing was printed for it, and the program came back for more.
     pub silent: u64,
-    /// See [`End::Unread`].
+    /// Nobody had read it within the limit.
     pub unread: u64,
-    /// See [`End::Late`].
+    /// It was read, and no answer came within the limit.
     pub late: u64,
-    /// See [`End::Undelivered`].
+    /// The answer was not on a client's terminal within the limit.
     pub undelivered: u64,
-    /// See [`End::Lost`].
+    /// Records that it needs were lost.
     pub lost: u64,
-    /// See [`End::Open`].
+    /// The run ended first.
     pub open: u64,
-    /// Chains that are [`Chain::inexact`].
+    /// Of all: something had to be concluded from time alone.
     pub inexact: u64,
-    /// Chains that a phux's hops confirm.
+    /// Of all: a phux's own sequence numbers tell the same.
     pub confirmed: u64,
-    /// Chains that they contradict.
+    /// Of all: they tell otherwise.
     pub contradicted: u64,
     /// Inputs that were not followed: too many were under way.
     pub dropped: u64,
