@@ -14,6 +14,7 @@ use crate::report::model::{
     Loss, PtyRow, Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
 };
 use crate::report::verdict::verdict;
+use crate::source::event::ShortBlame;
 use crate::stats::{
     Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
 };
@@ -139,6 +140,35 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
     }
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
     rows
+}
+
+/// The same of one single wait; there are no more than three names.
+pub(super) fn short_culprits(blame: &ShortBlame) -> Vec<Culprit> {
+    let nameless = |kind, ns| Culprit {
+        kind,
+        name: String::new(),
+        pids: Vec::new(),
+        more_pids: false,
+        ns,
+        slices: 0,
+        sched: None,
+    };
+    let named = blame.culprits.iter().map(|c| Culprit {
+        kind: CulpritKind::Task,
+        name: c.name.clone(),
+        pids: vec![c.pid],
+        more_pids: false,
+        ns: c.ns,
+        slices: 0,
+        sched: Some(SchedClass::from(c.class)),
+    });
+    let rest = [
+        nameless(CulpritKind::Idle, blame.idle_ns),
+        nameless(CulpritKind::Unknown, blame.other_ns + blame.unknown_ns),
+    ];
+    named
+        .chain(rest.into_iter().filter(|c| c.ns != 0))
+        .collect()
 }
 
 fn wakers(w: &Wakers) -> Vec<Waker> {

@@ -22,19 +22,19 @@ pub fn local_offset(unix_s: u64) -> i64 {
 /// `14:23:05.123+02:00`.
 #[must_use]
 pub fn time_of_day(unix_ns: u64, offset_s: i64) -> String {
+    let sign = if offset_s < 0 { '-' } else { '+' };
+    let zone = offset_s.unsigned_abs() / 60;
+    let time = time(unix_ns, offset_s);
+    format!("{time}{sign}{:02}:{:02}", zone / 60, zone % 60)
+}
+
+/// `14:23:05.123`.
+#[must_use]
+pub fn time(unix_ns: u64, offset_s: i64) -> String {
     let ms = i128::from(unix_ns / 1_000_000) + i128::from(offset_s) * 1000;
     let ms = ms.rem_euclid(86_400_000);
     let (s, ms) = (ms / 1000, ms % 1000);
-    let sign = if offset_s < 0 { '-' } else { '+' };
-    let zone = offset_s.unsigned_abs() / 60;
-    format!(
-        "{:02}:{:02}:{:02}.{ms:03}{sign}{:02}:{:02}",
-        s / 3600,
-        s / 60 % 60,
-        s % 60,
-        zone / 60,
-        zone % 60
-    )
+    format!("{:02}:{:02}:{:02}.{ms:03}", s / 3600, s / 60 % 60, s % 60)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
 use super::model::{ChainRow, EventRow, Report};
 use super::schema::{Line, Run};
+use crate::echo::Counts;
 use crate::escape::is_harmless;
 
 /// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `in_process`, `echo`, `chain` (with
@@ -30,12 +31,20 @@ pub fn write_event(event: &EventRow, out: &mut impl Write) -> io::Result<()> {
     write_line(&Line::Event(event), out)
 }
 
-/// Writes one line of `echo --json`: an input and its way.
+/// Writes one echo: a line of `echo --json`.
 ///
 /// # Errors
 /// Those of the writer.
-pub fn write_chain(chain: &ChainRow, out: &mut impl Write) -> io::Result<()> {
-    write_line(&Line::Chain(chain), out)
+pub fn write_echo(row: &ChainRow, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::Chain(row), out)
+}
+
+/// Writes what became of all echoes: the last line of `echo --json`.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_echo_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::EchoCounts(counts), out)
 }
 
 fn write_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {

@@ -5,12 +5,14 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::echo::Counts;
+
 use super::model::{
     Backend, ChainRow, Cost, Echoes, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target,
     ThreadRow, Verdict, Window,
 };
 
-/// One line of `phux-trace attach --json`; `echo --json` writes `chain` lines alone. A report is a `run` line, the lines of its rows, and a
+/// One line of `phux-trace attach --json`; `echo --json` writes `chain` lines and `echo_counts` last. A report is a `run` line, the lines of its rows, and a
 /// `verdict` line last. Times are ns and sizes bytes unless a field says otherwise; integers use
 /// the full range of 64 bits, beyond the 53 that a double holds.
 #[derive(Serialize, JsonSchema)]
@@ -28,7 +30,7 @@ pub(super) enum Line<'a> {
     InProcess(&'a InProcess),
     /// What became of all inputs; only where echoes are followed.
     Echo(&'a Echoes),
-    /// One input and its way, link by link.
+    /// One input and its way, link by link: with `--slow`, and of `echo --json`.
     Chain(&'a ChainRow),
     /// Losses of one class.
     Loss(&'a Loss),
@@ -38,6 +40,8 @@ pub(super) enum Line<'a> {
     Verdict(&'a Verdict),
     /// Something that happened, between reports; only with `--events`.
     Event(&'a EventRow),
+    /// Ends the lines of `echo --json`.
+    EchoCounts(&'a Counts),
 }
 
 /// When, where, who and how.

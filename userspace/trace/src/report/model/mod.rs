@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use chain::{ActorRow, Cgroup, ChainRow, EndKind, LinkRow, PlaceRow, Rival, Sleep, SleepKind};
 pub use echo::{ClassRow, Echoes, Ends, Group, LinkDist, PaneRow, Unanswered};
-pub use event::{EventKind, EventRow};
+pub use event::{EventKind, EventRow, OffRow, WakeKind};
 pub use hop::{HopRow, InProcess, InProcessRow};
 pub use pty::{End, Flush, Io, PtyRow};
 pub use thread::{Culprit, CulpritKind, SchedClass, ThreadRow, Waker};

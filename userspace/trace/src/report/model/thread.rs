@@ -68,7 +68,7 @@ pub struct ThreadRow {
 }
 
 /// What had the CPU that somebody waited for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Culprit {
     /// Kind of time.
     pub kind: CulpritKind,

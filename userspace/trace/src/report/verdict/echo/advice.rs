@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 
 use super::piece::What;
-use super::sentence::{asleep, pane, path, rivals, who};
-use super::weight::{Because, apart, outranked};
+use super::sentence::{asleep, pane, rivals, who};
+use super::weight::{Because, apart, branch, outranked};
 use super::{Found, Scene};
 use crate::escape::visible;
-use crate::report::model::{ActorRow, Advice, Cause, Cgroup, PlaceRow, Rival, SleepKind};
+use crate::report::model::{ActorRow, Advice, Cause, Cgroup, Rival, SleepKind};
 use crate::report::units::{bytes, count};
 
 /// What saves less than this of a slow echo is no advice, ns: a twentieth of what is lag.
@@ -102,10 +102,13 @@ fn hogs(f: &Found<'_>) -> Vec<Advice> {
                 saves,
             ));
         } else if apart(victim.place.cgroup.as_ref(), rival.cgroup.as_ref()) {
-            if let Some(unit) = rival.cgroup.as_ref().and_then(unit) {
-                let text =
-                    format!("make the cgroup of {name} light: between cgroups nice does not count");
-                all.push(one(text, Some(set(&unit, LIGHT)), saves));
+            let between = victim.place.cgroup.as_ref().zip(rival.cgroup.as_ref());
+            if let Some(group) = between.and_then(|(own, other)| branch(other, own)) {
+                let text = format!(
+                    "make {}, the cgroup of {name}, light: between cgroups nice does not count",
+                    visible(&group.path)
+                );
+                all.push(one(text, weigh(&group, 10), saves));
             }
         } else if victim.place.autogroup_nice.is_some() && !victim.kworker {
             let text = format!(
@@ -219,17 +222,19 @@ fn undo(actor: &ActorRow, rival: &Rival, saves: u64) -> Option<Advice> {
         ),
         Because::Cgroup => (
             format!("give the cgroup of {name} the usual weight"),
-            weigh(&actor.place)?,
+            weigh(
+                &branch(actor.place.cgroup.as_ref()?, rival.cgroup.as_ref()?)?,
+                100,
+            )?,
         ),
     };
     Some(one(text, Some(command), saves))
 }
 
-fn weigh(place: &PlaceRow) -> Option<String> {
-    let group = place.cgroup.as_ref()?;
+fn weigh(group: &Cgroup, weight: u32) -> Option<String> {
     match unit(group) {
-        Some(unit) => Some(set(&unit, "CPUWeight=100")),
-        None => Some(format!("echo 100 > {}/cpu.weight", folder(group)?)),
+        Some(unit) => Some(set(&unit, &format!("CPUWeight={weight}"))),
+        None => Some(format!("echo {weight} > {}/cpu.weight", folder(group)?)),
     }
 }
 
@@ -243,14 +248,15 @@ fn folder(group: &Cgroup) -> Option<String> {
 fn quota(f: &Found<'_>) -> Option<Advice> {
     let actor = &f.pieces.first()?.link.actor;
     let group = actor.place.cgroup.as_ref()?;
-    let path = path(&actor.place)?;
-    // A quota that stands above is not told: then the place to raise it is not known.
-    let command = match (unit(group), group.quota_us) {
-        (Some(unit), Some(_)) => Some(set(&unit, "CPUQuota=")),
-        (None, Some(_)) => folder(group).map(|f| format!("echo max > {f}/cpu.max")),
-        (_, None) => None,
+    let limited = Cgroup {
+        path: group.quota_path.clone()?,
+        ..Cgroup::default()
     };
-    let text = format!("raise or lift the quota of {path}");
+    let command = match unit(&limited) {
+        Some(unit) => Some(set(&unit, "CPUQuota=")),
+        None => folder(&limited).map(|f| format!("echo max > {f}/cpu.max")),
+    };
+    let text = format!("raise or lift the quota of {}", visible(&limited.path));
     Some(one(text, command, f.excess_ns))
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::piece::{Piece, What, pieces};
-use super::weight::{Because, outranked};
+use super::weight::{Because, branch, outranked};
 use super::{Found, Scene};
 use crate::echo::Role;
 use crate::escape::visible;
@@ -225,11 +225,17 @@ fn held_back(piece: &Piece<'_>) -> String {
             format!("its session's nice is {nice}")
         }
         Some(Because::Cgroup) => {
-            let group = place.cgroup.as_ref();
-            let weight = group.and_then(|c| c.weight).unwrap_or(0);
+            let other = match piece.what {
+                What::Waited(Some(rival)) => rival.cgroup.as_ref(),
+                _ => None,
+            };
+            let between = place.cgroup.as_ref().zip(other);
+            let light = between.and_then(|(own, other)| branch(own, other));
+            let (path, weight) = light.map_or_else(Default::default, |c| (c.path, c.weight));
             format!(
-                "cgroup {}, weight {weight}",
-                path(place).unwrap_or_default()
+                "cgroup {}, weight {}",
+                visible(&path),
+                weight.unwrap_or_default()
             )
         }
         _ => scheduled(place),
@@ -240,14 +246,14 @@ fn quota(place: &PlaceRow) -> String {
     let Some(group) = &place.cgroup else {
         return "its cgroup's quota was used up".to_owned();
     };
-    let path = path(place).unwrap_or_else(|| "its cgroup".to_owned());
-    match (group.quota_us, group.period_us) {
-        (Some(quota), Some(period)) => format!(
-            "{path} had used up its quota of {} in each {}",
+    match (&group.quota_path, group.quota_us, group.period_us) {
+        (Some(path), Some(quota), Some(period)) => format!(
+            "cgroup {} had used up its quota of {} in each {}",
+            visible(path),
             duration(quota.saturating_mul(1000)),
             duration(period.saturating_mul(1000))
         ),
-        _ => format!("{path}, or one above it, had used up its quota"),
+        _ => "its cgroup, or one above it, had used up its quota".to_owned(),
     }
 }
 

@@ -483,7 +483,7 @@ fn advice_is_what_the_figures_support() {
     assert_eq!(commands("positive nice"), ["renice -n 0 -p 200"]);
     assert_eq!(
         commands("a light cgroup"),
-        ["systemctl set-property --runtime mux.service CPUWeight=100"]
+        ["systemctl set-property --runtime mux-light.service CPUWeight=100"]
     );
     assert_eq!(commands("a real-time hog"), ["chrt --other -p 0 7"]);
     assert!(of("the wait's culprit is not known").is_empty());
