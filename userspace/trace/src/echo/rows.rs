@@ -79,8 +79,12 @@ fn link(l: &Link, begin: u64, names: &dyn Names) -> LinkRow {
 
 fn actor(a: &Actor, names: &dyn Names) -> ActorRow {
     let mut name = names.thread(a.pid, a.tid);
-    if name.is_empty() && a.kworker {
-        name = "kworker".to_owned();
+    if a.kworker {
+        // /proc adds what it last worked on: `kworker/u8:3-events_unbound`.
+        name.truncate(name.find(['-', '+']).unwrap_or(name.len()));
+        if name.is_empty() {
+            name.push_str("kworker");
+        }
     }
     ActorRow {
         pid: a.pid,

@@ -400,6 +400,10 @@ pub(super) fn classes(page: &mut Page<'_>, echoes: &Echoes) {
         "BY CLASS",
         "waits for a CPU within echoes, by how the waiting are scheduled",
     );
+    if echoes.classes.is_empty() {
+        page.line(Tone::Plain, "  no echo was seen");
+        return;
+    }
     page.line(
         Tone::Dim,
         "class                slice  links     p50     p99  share  cgroup",

@@ -21,6 +21,7 @@ use std::cmp::Reverse;
 
 use phux_perf::bucket_bounds;
 
+use crate::echo::Role;
 use crate::report::model::{
     Cause, Dist, Echoes, EndKind, Group, LinkRow, Report, Unanswered, Verdict,
 };
@@ -50,6 +51,8 @@ struct Scene<'a> {
     /// How the inputs of the group ended.
     end: EndKind,
     flood: Option<Flood<'a>>,
+    /// Processes that have the multiplexer's own steps.
+    servers: Vec<u32>,
 }
 
 /// Everything that has one cause.
@@ -76,6 +79,7 @@ pub(super) fn judge(report: &Report) -> Option<Verdict> {
         group,
         end,
         flood: flood::largest(report),
+        servers: servers(&group.links),
     };
     let found = scene.rank(&group.links);
     let cause = scene.decide(&found);
@@ -110,7 +114,23 @@ fn at_least(dist: &Dist, ns: u64) -> u64 {
     long.map(|b| b.count).sum()
 }
 
+/// Who has the steps that only a multiplexer has.
+fn servers(links: &[LinkRow]) -> Vec<u32> {
+    let own = links.iter().filter(|l| l.link.role() == Role::Server);
+    own.map(|l| l.actor.pid).filter(|pid| *pid != 0).collect()
+}
+
 impl<'a> Scene<'a> {
+    /// Whose step it is. A tmux server reads and writes its clients' terminals itself, and where the
+    /// kernel echoes its worker does the program's write.
+    fn role(&self, link: &LinkRow) -> Role {
+        match link.link.role() {
+            _ if link.actor.kworker => Role::FlushWorker,
+            Role::Client if self.servers.contains(&link.actor.pid) => Role::Server,
+            role => role,
+        }
+    }
+
     fn typical(&self) -> &'a [LinkRow] {
         self.echoes.typical.as_ref().map_or(&[], |g| &g.links)
     }

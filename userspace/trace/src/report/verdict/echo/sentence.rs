@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::piece::{Piece, What, pieces};
 use super::weight::{Because, branch, outranked};
 use super::{Found, Scene};
-use crate::echo::Role;
+use crate::echo::{LinkKind, Role};
 use crate::escape::visible;
 use crate::report::model::{
     ActorRow, Cause, EndKind, LinkRow, PlaceRow, PtyRow, Rival, Sleep, SleepKind,
@@ -55,10 +55,10 @@ pub(super) fn sentence(scene: &Scene<'_>, cause: Cause) -> String {
         }
     };
     let Some(found) = found.filter(|_| cause != Cause::SlowEcho) else {
-        let who = roles(links, &[]);
+        let who = roles(scene, links, &[]);
         return format!("{begin}, and no single cause stands out: {who}.");
     };
-    let rest = roles(links, &found.pieces);
+    let rest = roles(scene, links, &found.pieces);
     let rest = if rest.is_empty() {
         rest
     } else {
@@ -171,8 +171,10 @@ pub(super) fn phrase(scene: &Scene<'_>, found: &Found<'_>) -> String {
             What::Waited(_) => format!("is run-queue wait of {name} while its own threads ran"),
             _ => format!("is {name} itself, on a CPU"),
         },
-        Cause::ClientNotReading => match most.link.link.role() {
-            Role::Server => format!("is {name} {}: a client does not read", asleep(most.what)),
+        Cause::ClientNotReading => match most.link.link {
+            LinkKind::ServerOutput => {
+                format!("is {name} {}: a client does not read", asleep(most.what))
+            }
             _ => format!(
                 "is {name} {}: its terminal does not read",
                 asleep(most.what)
@@ -325,13 +327,13 @@ fn while_ran(pieces: &[Piece<'_>]) -> String {
 }
 
 /// What everyone else had: `the kworkers 400µs; the program 1.10ms`.
-fn roles(links: &[LinkRow], without: &[Piece<'_>]) -> String {
+fn roles(scene: &Scene<'_>, links: &[LinkRow], without: &[Piece<'_>]) -> String {
     let mut by: BTreeMap<Role, u64> = BTreeMap::new();
     for l in links {
-        *by.entry(l.link.role()).or_default() += l.length_ns;
+        *by.entry(scene.role(l)).or_default() += l.length_ns;
     }
     for p in without {
-        let had = by.entry(p.link.link.role()).or_default();
+        let had = by.entry(scene.role(p.link)).or_default();
         *had = had.saturating_sub(p.ns);
     }
     let length: u64 = links.iter().map(|l| l.length_ns).sum();
@@ -340,7 +342,7 @@ fn roles(links: &[LinkRow], without: &[Piece<'_>]) -> String {
     let told = all
         .iter()
         .filter(|(_, ns)| *ns > 0 && ns.saturating_mul(MINOR) >= length);
-    let also = |role| without.iter().any(|p| p.link.link.role() == role);
+    let also = |role| without.iter().any(|p| scene.role(p.link) == role);
     let told: Vec<String> = told
         .map(|(role, ns)| {
             let what = match role {

@@ -36,7 +36,7 @@ pub(super) fn cause(scene: &Scene<'_>, link: &LinkRow, sleep: Option<&Sleep>) ->
             s.what == SleepKind::Syscall && name.is_some_and(|n| names.contains(&n))
         })
     };
-    match (link.link, link.link.role()) {
+    match (link.link, scene.role(link)) {
         // Its input queue is full: the program does not read.
         (LinkKind::MasterWrite | LinkKind::ServerInput, _) if call(&WRITES) => Cause::SlowChild,
         // The terminal's buffer is full: the multiplexer does not read.

@@ -602,6 +602,23 @@ fn where_no_echo_was_seen_the_waits_tell() {
 }
 
 #[test]
+fn a_server_that_has_its_clients_terminals_itself_is_one_victim() {
+    // tmux: no step of the client's own; half of the wait is where it reads keys.
+    let report = report(USUAL, |p, c, ns| {
+        for l in c.links.iter_mut().filter(|l| l.kind.role() == Role::Client) {
+            l.actor.pid = SERVER;
+            l.actor.tid = SERVER;
+        }
+        p.wait_for(c, LinkKind::ClientRead, ns / 2, &[hog("rustc", 7)]);
+        p.wait_for(c, MasterRead, ns / 3, &[hog("rustc", 7)]);
+        p.wait_for(c, OutputFlush, ns * 2 / 3, &[hog("rustc", 7)]);
+    });
+    let v = judged(&report);
+    assert_eq!(v.cause, Cause::HogOnServer, "{v:#?}");
+    assert!(!v.sentence.contains("the client"), "{}", v.sentence);
+}
+
+#[test]
 fn two_causes_are_both_told() {
     let report = report(USUAL, |p, c, ns| {
         p.wait_for(c, MasterRead, ns, &[hog("rustc", 7)]);

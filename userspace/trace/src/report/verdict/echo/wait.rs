@@ -6,7 +6,7 @@ use crate::echo::Role;
 use crate::report::model::{Cause, LinkRow, Rival};
 
 pub(super) fn cause(scene: &Scene<'_>, link: &LinkRow, rival: Option<&Rival>) -> Cause {
-    let role = link.link.role();
+    let role = scene.role(link);
     let Some(rival) = rival else {
         return match role {
             Role::FlushWorker => Cause::FlushWorker,

@@ -6,7 +6,7 @@ use crate::report::model::{Cause, LinkRow};
 
 pub(super) fn cause(scene: &Scene<'_>, link: &LinkRow) -> Cause {
     let flood = scene.flood.as_ref();
-    match link.link.role() {
+    match scene.role(link) {
         Role::Server => flood.map_or(Cause::ServerBusy, |f| f.cause()),
         Role::Child => Cause::SlowChild,
         Role::Client => Cause::SlowClient,
