@@ -144,3 +144,21 @@ fn no_output_tells_what_was_typed() {
         assert_not_told(&output, &secret, &args.join(" "));
     }
 }
+
+#[test]
+fn a_secret_that_is_told_is_found() {
+    let secret = secret();
+    let hex: String = secret[3..12].bytes().map(|b| format!("{b:02x}")).collect();
+    let reversed: String = secret.chars().rev().collect();
+    for leak in [
+        &secret[5..12],
+        &reversed[..9],
+        &hex,
+        "a 𐌃 b",
+        "\\ud800\\udf01",
+    ] {
+        let told = std::panic::catch_unwind(|| assert_not_told(leak, &secret, "a leak"));
+        assert!(told.is_err(), "{leak} of {secret}");
+    }
+    assert_not_told("nothing", &secret, "nothing");
+}
