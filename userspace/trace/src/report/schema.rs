@@ -38,7 +38,7 @@ pub(super) enum Line<'a> {
     Event(&'a EventRow),
     /// One input and what became of it, link by link: `echo --json`.
     Echo(&'a ChainRow),
-    /// Ends the lines of `echo --json`.
+    /// Begins (all zero: every probe is in place) and ends the lines of `echo --json`.
     EchoCounts(&'a Counts),
 }
 
