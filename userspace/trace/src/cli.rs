@@ -120,6 +120,9 @@ pub struct AttachArgs {
     /// Do not follow echoes from process to process: less work for the kernel at each switch of a traced thread
     #[arg(long)]
     pub no_echoes: bool,
+    /// Group the waits of echoes by scheduling class
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub by: Option<By>,
     /// CPUs that share one ring buffer, rounded up to a power of two
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus_per_ring: Option<u32>,
@@ -128,13 +131,20 @@ pub struct AttachArgs {
     pub command: Vec<OsString>,
 }
 
+/// What the figures of echoes can be grouped by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// Policy, nice, slice, cgroup of who waits
+    Class,
+}
+
 /// Arguments of `echo`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   sudo phux-trace echo                  each key that is typed in the multiplexer
   sudo phux-trace echo tmux --slow 10ms
-  sudo phux-trace echo --json | jq -c 'select(.type == \"echo\") | {length_ns, end}'
+  sudo phux-trace echo --json | jq -c 'select(.type == \"chain\") | {length_ns, end}'
 
 TARGET is as with attach. An echo is shown when it has ended; one that never comes is
 given up after a second. Sizes and times only: what was typed is not looked at. Ctrl-C
@@ -168,6 +178,7 @@ impl EchoArgs {
             interval: None,
             events: false,
             slow: None,
+            by: None,
             no_echoes: false,
             cpus_per_ring: None,
             command: Vec::new(),

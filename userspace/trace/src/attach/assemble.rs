@@ -7,6 +7,7 @@ use probe_ebpf::events;
 
 use super::hops::Hops;
 use super::processes::{Processes, relation};
+use crate::report::agreement;
 use crate::report::model::Cause;
 use crate::report::model::{
     Backend, ChainRow, Cost, Culprit, CulpritKind, Dist, Echoes, End, Flush, HopRow, InProcess, Io,
@@ -66,6 +67,7 @@ pub(super) fn report(m: Material<'_>) -> Report {
         slow_echoes: m.slow_echoes,
         notes: m.notes,
     };
+    agreement::mark(&mut report.in_process, &report.losses);
     report.verdict = verdict(&report);
     report
 }

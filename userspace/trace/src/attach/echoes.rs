@@ -9,7 +9,7 @@ use super::hops::Hops;
 use super::names::Named;
 use crate::echo::{Chain, Config, Counts, Follower, Summary, rows};
 use crate::report::json::{write_echo, write_echo_counts};
-use crate::report::model::ChainRow;
+use crate::report::model::{ChainRow, Echoes as Rows};
 use crate::report::text::{ECHO_HEAD, echo_line};
 use crate::source::Event;
 
@@ -26,7 +26,10 @@ pub(super) struct View {
 #[derive(Debug)]
 pub(super) struct Echoes {
     follower: Follower,
-    pub(super) summary: Summary,
+    /// Of the interval under way, and of those before it.
+    summary: Summary,
+    before: Summary,
+    slow_from: Option<u64>,
     pub(super) counts: Counts,
     pub(super) names: Named,
     view: Option<View>,
@@ -41,6 +44,8 @@ impl Echoes {
         Echoes {
             follower: Follower::new(Config::default()),
             summary: Summary::new(slow_from),
+            before: Summary::new(slow_from),
+            slow_from,
             counts: Counts::default(),
             names: Named::new(unix_offset_ns),
             view,
@@ -100,6 +105,19 @@ impl Echoes {
         let (chains, counts) = follower.finish(ended_ns);
         self.counts = counts;
         self.take(&chains)
+    }
+
+    /// What came since the last interval, or `whole`: of the whole run.
+    pub(super) fn rows(&mut self, whole: bool) -> (Rows, Vec<ChainRow>) {
+        let interval = std::mem::replace(&mut self.summary, Summary::new(self.slow_from));
+        if whole {
+            self.before.merge(interval);
+            let all = &self.before;
+            return (all.rows(&self.names), all.slow_rows(&self.names));
+        }
+        let rows = (interval.rows(&self.names), interval.slow_rows(&self.names));
+        self.before.merge(interval);
+        rows
     }
 
     fn take(&mut self, chains: &[Chain]) -> Result<()> {

@@ -21,10 +21,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::cli::{AttachArgs, EchoArgs};
+use crate::cli::{AttachArgs, By, EchoArgs};
 use crate::echo::Counts;
 use crate::report::model::Report;
-use crate::report::{json, text};
+use crate::report::{clock, json, text};
 
 use echoes::View;
 pub use session::{run, run_echo};
@@ -37,6 +37,7 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
 #[derive(Debug, Clone, Copy)]
 struct Output {
     json: bool,
+    by_class: bool,
     /// Each event besides.
     events: bool,
     /// Each echo, and no report.
@@ -47,6 +48,7 @@ impl Output {
     fn of(args: &AttachArgs) -> Output {
         Output {
             json: args.json || args.events,
+            by_class: args.by == Some(By::Class),
             events: args.events,
             echoes: None,
         }
@@ -56,6 +58,7 @@ impl Output {
     fn of_echo(args: &EchoArgs) -> Output {
         Output {
             json: args.json,
+            by_class: false,
             events: false,
             echoes: Some(View {
                 json: args.json,
@@ -71,9 +74,13 @@ impl Output {
             json::write_ndjson(report, &mut out)
         } else if report.last {
             let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let usual = text::Style::default();
             let style = text::Style {
                 color,
-                ..text::Style::default()
+                columns: columns().unwrap_or(usual.columns),
+                by_class: self.by_class,
+                offset: clock::local_offset,
+                ..usual
             };
             out.write_all(text::render(report, &style).as_bytes())
         } else {
@@ -101,6 +108,12 @@ impl Output {
             let _ = writeln!(io::stderr(), "{line}");
         }
     }
+}
+
+/// Columns of the terminal that the report goes to; `None` where it is none, or does not know.
+fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col != 0).then_some(usize::from(size.ws_col))
 }
 
 /// The exit status for a command that ended so (`128 + n` for a signal).

@@ -89,20 +89,36 @@ impl Named {
         })?;
         let root = self.root.as_ref()?;
         let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
-        let limit = dir
+        let above: Vec<&Path> = dir
             .ancestors()
             .take_while(|d| d.starts_with(root))
-            .find_map(|d| quota(&fs::read_to_string(d.join("cpu.max")).ok()?));
-        let below = dir.strip_prefix(root).ok()?;
+            .collect();
+        let path = |dir: &Path| {
+            let below = dir.strip_prefix(root).ok()?;
+            Some(format!("/{}", below.to_string_lossy()))
+        };
+        let limit = above.iter().find_map(|d| {
+            let limit = quota(&fs::read_to_string(d.join("cpu.max")).ok()?)?;
+            Some((limit, path(d)?))
+        });
+        let weight = |d: &Path| weight(&fs::read_to_string(d.join("cpu.weight")).ok()?);
+        // The root has none.
+        let down = above.iter().rev().skip(1);
         Some(Cgroup {
             id,
-            path: format!("/{}", below.to_string_lossy()),
-            weight: read("cpu.weight").and_then(|w| w.trim().parse().ok()),
-            quota_us: limit.map(|l| l.0),
-            period_us: limit.map(|l| l.1),
+            path: path(&dir)?,
+            weight: weight(&dir),
+            weights: down.map_while(|d| weight(d)).collect(),
+            quota_us: limit.as_ref().map(|l| l.0.0),
+            period_us: limit.as_ref().map(|l| l.0.1),
+            quota_path: limit.map(|l| l.1),
             cpus: read("cpuset.cpus.effective").map(|c| c.trim().to_owned()),
         })
     }
+}
+
+fn weight(text: &str) -> Option<u32> {
+    text.trim().parse().ok()
 }
 
 /// `cpu.max`: `200000 100000`; `None` for `max 100000`.

@@ -504,7 +504,8 @@ impl Session {
             ));
         }
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
-        let echoes = self.echoes.as_ref();
+        let echoes = self.echoes.as_mut().map(|e| e.rows(last));
+        let (echoes, slow_echoes) = echoes.map_or((None, Vec::new()), |(e, slow)| (Some(e), slow));
         assemble::report(Material {
             last,
             window: Window {
@@ -522,8 +523,8 @@ impl Session {
             backends: &self.backends,
             in_process,
             cost: self.meter.read(&self.probes, last),
-            echoes: echoes.map(|e| e.summary.rows(&e.names)),
-            slow_echoes: echoes.map_or_else(Vec::new, |e| e.summary.slow_rows(&e.names)),
+            echoes,
+            slow_echoes,
             notes,
         })
     }

@@ -162,6 +162,10 @@ impl<'h> Outbound<'h, '_> {
             self.way.ends(End::Silent);
             return;
         }
+        if flush.is_some_and(|f| f.mute) {
+            self.way.end = End::Silent;
+            return;
+        }
         let reader = self.pipe(Side::Slave).and_then(|p| p.flow.last_taker());
         let deadline = self.search.deadline;
         self.way

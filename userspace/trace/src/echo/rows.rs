@@ -157,7 +157,7 @@ impl Summary {
             length: Dist::from(&self.length),
             links: self.links.iter().map(|(k, s)| link_dist(*k, s)).collect(),
             typical: typical.and_then(|kept| group(&kept, u64::MAX, names)),
-            slow: slow.and_then(|kept| group(&kept, p99, names)),
+            slow: slow.and_then(|kept| group(&kept, p99.max(median(&kept)), names)),
             unanswered: self.unanswered(names),
             panes: self.panes.iter().map(|(p, s)| pane(*p, s)).collect(),
             classes: self.classes(names),
@@ -270,6 +270,11 @@ fn part_of<'a>(all: &[Kept<'a>], wanted: impl Fn(f64, f64) -> bool) -> Option<Ve
     (!part.is_empty()).then_some(part)
 }
 
+/// Length of the middle one; `kept` is in order of length.
+fn median(kept: &[Kept<'_>]) -> u64 {
+    kept.get(kept.len() / 2).map_or(0, |k| k.chain.length_ns())
+}
+
 /// The means of `kept`, no chain taken for longer than `most` ns, and the chain nearest to them.
 fn group(kept: &[Kept<'_>], most: u64, names: &dyn Names) -> Option<Group> {
     let total: f64 = kept.iter().map(|k| k.weight).sum();
@@ -378,7 +383,8 @@ impl LinkSum {
                     pids,
                     more_pids,
                     own,
-                    ns: ns.round() as u64,
+                    // Not rounded up: the parts of a sum must not exceed it.
+                    ns: ns as u64,
                     sched: SchedClass::from(class),
                     cgroup: cgroup(group, names),
                 }
@@ -390,7 +396,7 @@ impl LinkSum {
         let mut blocked_on: Vec<Sleep> = self
             .sleeps
             .into_iter()
-            .map(|(on, ns)| sleep(on, ns.round() as u64))
+            .map(|(on, ns)| sleep(on, ns as u64))
             .filter(|s| s.ns > 0)
             .collect();
         blocked_on.sort_by_key(|s| Reverse(s.ns));

@@ -66,15 +66,27 @@ impl Names for Known {
             SESSION => ("/user.slice/user-1000.slice/session-3.scope", None, None),
             BUILD => ("/system.slice/build.service", Some(100), None),
             CAPPED => ("/system.slice/mux.service", Some(100), Some(20_000)),
-            LIGHT => ("/system.slice/batch.slice/mux.service", Some(10), None),
+            LIGHT => ("/system.slice/mux-light.service", Some(10), None),
             _ => return None,
         };
         Some(Cgroup {
             id,
             path: path.into(),
             weight,
+            weights: path
+                .split('/')
+                .filter(|part| !part.is_empty() && weight.is_some())
+                .map(|part| {
+                    if part.ends_with(".service") {
+                        weight.unwrap_or(100)
+                    } else {
+                        100
+                    }
+                })
+                .collect(),
             quota_us,
             period_us: quota_us.map(|_| 100_000),
+            quota_path: quota_us.map(|_| path.to_owned()),
             cpus: None,
         })
     }

@@ -144,7 +144,7 @@ pub(super) fn pty(index: u32, master: (&str, u32), slave: (&str, u32)) -> PtyRow
     }
 }
 
-fn process(pid: u32, name: &str, user: &str, relation: Relation) -> Process {
+pub(super) fn process(pid: u32, name: &str, user: &str, relation: Relation) -> Process {
     Process {
         pid,
         name: name.into(),

@@ -144,10 +144,14 @@ pub struct Cgroup {
     pub path: String,
     /// `cpu.weight`; `None` where the controller is not on.
     pub weight: Option<u32>,
+    /// `cpu.weight` of each cgroup on the path, the one below the root first, as far as the controller is on.
+    pub weights: Vec<u32>,
     /// `cpu.max`: so much of each period, µs; `None` where there is no limit, in it and above it.
     pub quota_us: Option<u64>,
     /// `cpu.max`: the period, µs.
     pub period_us: Option<u64>,
+    /// Path of the cgroup that has that limit: it, or one above it.
+    pub quota_path: Option<String>,
     /// `cpuset.cpus.effective`; `None` where the controller is not on.
     pub cpus: Option<String>,
 }

@@ -114,7 +114,8 @@ pub struct Group {
     pub from_ns: u64,
     /// The longest of them, ns.
     pub until_ns: u64,
-    /// Mean, ns; of the slow ones as if none were longer than the p99, so that one freeze does not hide the others.
+    /// Mean, ns; of the slow ones as if none were longer than the p99 or their own median, the longer
+    /// of these, so that one freeze does not hide the others.
     pub length_ns: u64,
     /// The mean of each link, in order; sums to `length_ns`.
     pub links: Vec<LinkRow>,

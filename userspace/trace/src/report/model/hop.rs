@@ -48,4 +48,6 @@ pub struct InProcessRow {
     pub outside: Option<Dist>,
     /// Samples, over all buckets, that only one of the two has.
     pub differing: Option<u64>,
+    /// Of these, more than the losses and the time between the two looks explain: then one of the two is wrong.
+    pub unexplained: Option<u64>,
 }

@@ -2,7 +2,7 @@
 
 use crate::echo::Parts;
 use crate::escape::visible;
-use crate::report::clock::time_of_day;
+use crate::report::clock;
 use crate::report::model::{ChainRow, EndKind, LinkRow};
 use crate::report::{units, words};
 
@@ -13,7 +13,10 @@ pub const ECHO_HEAD: &str = "time of day   pty       in   took    longest step";
 pub fn echo_line(row: &ChainRow) -> String {
     let mut line = format!(
         "{}  {:<8} {:>4}  {:<7}",
-        time_of_day(row.unix_ns),
+        clock::time(
+            row.unix_ns,
+            clock::local_offset(row.unix_ns / 1_000_000_000)
+        ),
         format!("pts/{}", row.index),
         units::bytes(row.bytes),
         units::duration(row.length_ns),

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 
 use super::piece::What;
-use super::sentence::{asleep, pane, path, rivals, who};
-use super::weight::{Because, apart, outranked};
+use super::sentence::{asleep, pane, rivals, who};
+use super::weight::{Because, apart, branch, outranked};
 use super::{Found, Scene};
 use crate::escape::visible;
-use crate::report::model::{ActorRow, Advice, Cause, Cgroup, PlaceRow, Rival, SleepKind};
+use crate::report::model::{ActorRow, Advice, Cause, Cgroup, Rival, SleepKind};
 use crate::report::units::{bytes, count};
 
 /// What saves less than this of a slow echo is no advice, ns: a twentieth of what is lag.
@@ -61,6 +61,16 @@ fn one(text: String, command: Option<String>, saves_ns: u64) -> Advice {
     }
 }
 
+/// A program's name for a command line; a word to be replaced where a shell would see more in it.
+fn word(name: &str) -> &str {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    if !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
+        name
+    } else {
+        "COMMAND"
+    }
+}
+
 fn listed(pids: &[u32], between: &str) -> String {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     pids.join(between)
@@ -68,52 +78,71 @@ fn listed(pids: &[u32], between: &str) -> String {
 
 /// Lets those who ran instead give way, in the way that the kernel shares between them.
 fn hogs(f: &Found<'_>) -> Vec<Advice> {
-    let mut all = Vec::new();
     let Some(victim) = f.pieces.first().map(|p| &p.link.actor) else {
-        return all;
+        return Vec::new();
     };
+    let mut all = Vec::new();
+    let mut nice: Vec<(String, u64, Vec<u32>)> = Vec::new();
     for (rival, saves, pids) in rivals(&f.pieces).into_iter().take(HOGS) {
-        let name = visible(&rival.name);
-        // Of kernel threads only some may be told how to run, and they run for somebody.
-        if pids.is_empty() || rival.name.contains('/') {
+        let name = visible(&rival.name).into_owned();
+        // Kernel threads run for somebody, and most may not be told how.
+        if pids.is_empty() || saves < WORTH_NS || rival.name.contains('/') {
             continue;
         }
+        let each = |command: &dyn Fn(u32) -> String| {
+            let commands: Vec<String> = pids.iter().map(|p| command(*p)).collect();
+            Some(commands.join("; "))
+        };
         let class = rival.sched.policy.as_str();
         if matches!(class, "SCHED_FIFO" | "SCHED_RR" | "SCHED_DEADLINE") {
-            let command = pids.iter().map(|p| format!("chrt --other -p 0 {p}"));
-            let command = command.collect::<Vec<_>>().join("; ");
+            let text = format!("take {name} out of its real-time class");
             all.push(one(
-                format!("take {name} out of its real-time class"),
-                Some(command),
+                text,
+                each(&|p| format!("chrt --other -p 0 {p}")),
                 saves,
             ));
         } else if apart(victim.place.cgroup.as_ref(), rival.cgroup.as_ref()) {
-            if let Some(unit) = rival.cgroup.as_ref().and_then(unit) {
-                let text =
-                    format!("make the cgroup of {name} light: between cgroups nice does not count");
-                all.push(one(text, Some(set(&unit, LIGHT)), saves));
+            let between = victim.place.cgroup.as_ref().zip(rival.cgroup.as_ref());
+            if let Some(group) = between.and_then(|(own, other)| branch(other, own)) {
+                let text = format!(
+                    "make {}, the cgroup of {name}, light: between cgroups nice does not count",
+                    visible(&group.path)
+                );
+                all.push(one(text, weigh(&group, 10), saves));
             }
         } else if victim.place.autogroup_nice.is_some() && !victim.kworker {
-            let pids = pids
-                .iter()
-                .map(|p| format!("echo 19 > /proc/{p}/autogroup"));
             let text = format!(
                 "let the session of {name} give way: between sessions own nice does not count"
             );
-            all.push(one(text, Some(pids.collect::<Vec<_>>().join("; ")), saves));
+            let command = each(&|p| format!("echo 19 > /proc/{p}/autogroup"));
+            all.push(one(text, command, saves));
         } else if rival.sched.nice < 19 && class != "SCHED_IDLE" {
-            let text = format!("let {name} give way");
-            all.push(one(
-                text,
-                Some(format!("renice -n 19 -p {}", listed(&pids, " "))),
-                saves,
-            ));
-            let text = format!("or start {name} in a light cgroup next time");
-            let command = format!("systemd-run --scope -p {LIGHT} {name}");
-            all.push(one(text, Some(command), saves));
+            nice.push((name, saves, pids));
         }
     }
+    all.extend(renice(&nice));
     all
+}
+
+/// All that share by nice, by one command.
+fn renice(hogs: &[(String, u64, Vec<u32>)]) -> Vec<Advice> {
+    let Some((largest, saves, _)) = hogs.first() else {
+        return Vec::new();
+    };
+    let names: Vec<&str> = hogs.iter().map(|(name, ..)| name.as_str()).collect();
+    let pids: Vec<u32> = hogs.iter().flat_map(|(.., pids)| pids).copied().collect();
+    vec![
+        one(
+            format!("let {} give way", names.join(" and ")),
+            Some(format!("renice -n 19 -p {}", listed(&pids, " "))),
+            hogs.iter().map(|(_, ns, _)| ns).sum(),
+        ),
+        one(
+            format!("start {largest} in a light cgroup next time"),
+            Some(format!("systemd-run --scope -p {LIGHT} {}", word(largest))),
+            *saves,
+        ),
+    ]
 }
 
 /// A shorter slice lets the victim go first, of Linux 6.12 on, among those whose claim is the same.
@@ -124,15 +153,19 @@ fn slice(scene: &Scene<'_>, f: &Found<'_>) -> Option<Advice> {
     if !longer || !fair || !since(&scene.report.window.kernel, (6, 12)) {
         return None;
     }
-    // Beside real-time tasks, and between cgroups, it changes nothing.
-    let same = rivals(&f.pieces).into_iter().filter(|(r, ..)| {
-        r.sched.policy == "SCHED_OTHER" && !apart(actor.place.cgroup.as_ref(), r.cgroup.as_ref())
-    });
-    let saves = same.map(|(_, ns, _)| ns).sum();
+    // Beside real-time tasks, and between cgroups and sessions, it changes nothing.
+    let mut saves = 0;
+    for (rival, ns, _) in rivals(&f.pieces).into_iter().take(HOGS) {
+        let apart = apart(actor.place.cgroup.as_ref(), rival.cgroup.as_ref())
+            || actor.place.autogroup_nice.is_some();
+        if rival.sched.policy == "SCHED_OTHER" && !apart && ns >= WORTH_NS {
+            saves += ns;
+        }
+    }
     let nice = actor.place.sched.nice;
     Some(one(
         format!(
-            "or let {} go first when it wakes, by a short slice (chrt of util-linux 2.41)",
+            "let {} go first when it wakes, by a short slice (chrt of util-linux 2.41)",
             who(actor)
         ),
         Some(format!(
@@ -189,34 +222,41 @@ fn undo(actor: &ActorRow, rival: &Rival, saves: u64) -> Option<Advice> {
         ),
         Because::Cgroup => (
             format!("give the cgroup of {name} the usual weight"),
-            weigh(&actor.place)?,
+            weigh(
+                &branch(actor.place.cgroup.as_ref()?, rival.cgroup.as_ref()?)?,
+                100,
+            )?,
         ),
     };
     Some(one(text, Some(command), saves))
 }
 
-fn weigh(place: &PlaceRow) -> Option<String> {
-    let group = place.cgroup.as_ref()?;
+fn weigh(group: &Cgroup, weight: u32) -> Option<String> {
     match unit(group) {
-        Some(unit) => Some(set(&unit, "CPUWeight=100")),
-        None => Some(format!(
-            "echo 100 > /sys/fs/cgroup{}/cpu.weight",
-            path(place)?
-        )),
+        Some(unit) => Some(set(&unit, &format!("CPUWeight={weight}"))),
+        None => Some(format!("echo {weight} > {}/cpu.weight", folder(group)?)),
     }
+}
+
+/// The folder of a cgroup, if a shell takes it as it is.
+fn folder(group: &Cgroup) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:/".contains(c);
+    let known = group.path.len() > 1 && group.path.chars().all(plain);
+    known.then(|| format!("/sys/fs/cgroup{}", group.path))
 }
 
 fn quota(f: &Found<'_>) -> Option<Advice> {
     let actor = &f.pieces.first()?.link.actor;
     let group = actor.place.cgroup.as_ref()?;
-    let path = path(&actor.place)?;
-    // A quota that stands above is not told: then the place to raise it is not known.
-    let command = match (unit(group), group.quota_us) {
-        (Some(unit), Some(_)) => Some(set(&unit, "CPUQuota=")),
-        (None, Some(_)) => Some(format!("echo max > /sys/fs/cgroup{path}/cpu.max")),
-        (_, None) => None,
+    let limited = Cgroup {
+        path: group.quota_path.clone()?,
+        ..Cgroup::default()
     };
-    let text = format!("raise or lift the quota of {path}");
+    let command = match unit(&limited) {
+        Some(unit) => Some(set(&unit, "CPUQuota=")),
+        None => folder(&limited).map(|f| format!("echo max > {f}/cpu.max")),
+    };
+    let text = format!("raise or lift the quota of {}", visible(&limited.path));
     Some(one(text, command, f.excess_ns))
 }
 
@@ -238,7 +278,7 @@ fn small_reads(scene: &Scene<'_>, f: &Found<'_>) -> Option<Advice> {
         .pty
         .slave
         .last()
-        .map(|e| format!("stdbuf -o4096 {}", visible(&e.name)));
+        .map(|e| format!("stdbuf -o4096 {}", word(&e.name)));
     Some(one(text, command, f.excess_ns))
 }
 
@@ -375,6 +415,27 @@ mod tests {
             None,
             "a name that a shell would act on"
         );
+    }
+
+    #[test]
+    fn names_become_no_commands() {
+        assert_eq!(word("cc1plus"), "cc1plus");
+        for name in ["x; rm -rf ~", "$(id)", "-p 1", "", "a b", "\u{202e}"] {
+            assert_eq!(word(name), "COMMAND");
+        }
+        let of = |path: &str| {
+            folder(&Cgroup {
+                path: path.into(),
+                ..Cgroup::default()
+            })
+        };
+        assert_eq!(
+            of("/docker/3fa9").as_deref(),
+            Some("/sys/fs/cgroup/docker/3fa9")
+        );
+        for path in ["/", "", "/a b", "/$(id)", "/a;id"] {
+            assert_eq!(of(path), None);
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The figures that led to the sentence.
 
+use std::cmp::Reverse;
+
+use super::piece::Piece;
 use super::sentence::{pane, part, path, phrase, rivals, usual, who};
 use super::{Found, Scene};
 use crate::escape::visible;
@@ -23,15 +26,14 @@ pub(super) fn evidence(scene: &Scene<'_>, cause: Cause, found: &[Found<'_>]) -> 
             duration(group.length_ns),
             duration(had),
             percent(had, group.length_ns),
-            duration(usual(scene, cause))
+            duration(usual(scene, f))
         ));
-        for p in f.pieces.iter().take(NAMED).filter(|p| !minor(p.ns)) {
-            let (at, name) = (link(p.link.link), who(&p.link.actor));
-            lines.push(format!(
-                "{at}: {name}, {}: {}",
-                part(p.what),
-                duration(p.ns)
-            ));
+        for (what, ns) in steps(&f.pieces)
+            .into_iter()
+            .take(NAMED)
+            .filter(|(_, ns)| !minor(*ns))
+        {
+            lines.push(format!("{what}: {}", duration(ns)));
         }
         let all = rivals(&f.pieces);
         for (r, ns, pids) in all.iter().take(NAMED).filter(|(_, ns, _)| !minor(*ns)) {
@@ -59,6 +61,21 @@ pub(super) fn evidence(scene: &Scene<'_>, cause: Cause, found: &[Found<'_>]) -> 
     lines.extend(unanswered(&scene.echoes.ends, scene.end));
     lines.extend(super::super::evidence::limits(scene.report));
     lines
+}
+
+/// `server reads: tmux: server(100), waiting for a CPU`, and for how long; most first.
+fn steps(pieces: &[Piece<'_>]) -> Vec<(String, u64)> {
+    let mut all: Vec<(String, u64)> = Vec::new();
+    for p in pieces {
+        let (at, name) = (link(p.link.link), who(&p.link.actor));
+        let what = format!("{at}: {name}, {}", part(p.what));
+        match all.iter_mut().find(|(w, _)| *w == what) {
+            Some((_, ns)) => *ns += p.ns,
+            None => all.push((what, p.ns)),
+        }
+    }
+    all.sort_by_key(|(_, ns)| Reverse(*ns));
+    all
 }
 
 /// `cc1plus(15020) ran 8.10ms of it, SCHED_OTHER nice 0, cgroup /build.slice`.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::piece::{Piece, What, pieces};
-use super::weight::{Because, outranked};
+use super::weight::{Because, branch, outranked};
 use super::{Found, Scene};
 use crate::echo::Role;
 use crate::escape::visible;
@@ -16,6 +16,8 @@ use crate::report::words;
 
 /// A rest below one part in so many of the echo is not told.
 const MINOR: u64 = 50;
+/// Who had less than one part in so many of the wait is not told.
+const RIVAL: u64 = 10;
 /// Names told.
 const NAMES: usize = 2;
 
@@ -223,11 +225,17 @@ fn held_back(piece: &Piece<'_>) -> String {
             format!("its session's nice is {nice}")
         }
         Some(Because::Cgroup) => {
-            let group = place.cgroup.as_ref();
-            let weight = group.and_then(|c| c.weight).unwrap_or(0);
+            let other = match piece.what {
+                What::Waited(Some(rival)) => rival.cgroup.as_ref(),
+                _ => None,
+            };
+            let between = place.cgroup.as_ref().zip(other);
+            let light = between.and_then(|(own, other)| branch(own, other));
+            let (path, weight) = light.map_or_else(Default::default, |c| (c.path, c.weight));
             format!(
-                "cgroup {}, weight {weight}",
-                path(place).unwrap_or_default()
+                "cgroup {}, weight {}",
+                visible(&path),
+                weight.unwrap_or_default()
             )
         }
         _ => scheduled(place),
@@ -238,14 +246,14 @@ fn quota(place: &PlaceRow) -> String {
     let Some(group) = &place.cgroup else {
         return "its cgroup's quota was used up".to_owned();
     };
-    let path = path(place).unwrap_or_else(|| "its cgroup".to_owned());
-    match (group.quota_us, group.period_us) {
-        (Some(quota), Some(period)) => format!(
-            "{path} had used up its quota of {} in each {}",
+    match (&group.quota_path, group.quota_us, group.period_us) {
+        (Some(path), Some(quota), Some(period)) => format!(
+            "cgroup {} had used up its quota of {} in each {}",
+            visible(path),
             duration(quota.saturating_mul(1000)),
             duration(period.saturating_mul(1000))
         ),
-        _ => format!("{path}, or one above it, had used up its quota"),
+        _ => "its cgroup, or one above it, had used up its quota".to_owned(),
     }
 }
 
@@ -290,9 +298,12 @@ pub(super) fn rivals<'a>(pieces: &[Piece<'a>]) -> Vec<(&'a Rival, u64, Vec<u32>)
 
 /// ` while rustc ×2 and make(7) ran`.
 fn while_ran(pieces: &[Piece<'_>]) -> String {
-    let names: Vec<String> = rivals(pieces)
+    let all = rivals(pieces);
+    let sum: u64 = all.iter().map(|(_, ns, _)| ns).sum();
+    let names: Vec<String> = all
         .iter()
         .take(NAMES)
+        .filter(|(_, ns, _)| ns.saturating_mul(RIVAL) >= sum)
         .map(|(r, _, pids)| {
             let name = visible(&r.name);
             match pids.as_slice() {
@@ -353,12 +364,11 @@ pub(super) fn pane(pty: &PtyRow) -> String {
     }
 }
 
-/// The pieces of one part of one kind of link, in words: for the evidence.
+/// What the time went to, in words: for the evidence.
 pub(super) fn part(what: What<'_>) -> String {
     match what {
         What::Ran => "on a CPU".to_owned(),
-        What::Waited(Some(r)) => format!("waiting while {} ran", visible(&r.name)),
-        What::Waited(None) => "waiting for a CPU".to_owned(),
+        What::Waited(_) => "waiting for a CPU".to_owned(),
         What::Throttled => "throttled".to_owned(),
         What::Slept(_) => asleep(what),
         What::Interrupted => "interrupted".to_owned(),
@@ -366,9 +376,15 @@ pub(super) fn part(what: What<'_>) -> String {
     }
 }
 
-/// The same pieces of the typical echo, ns.
-pub(super) fn usual(scene: &Scene<'_>, cause: Cause) -> u64 {
-    let all = pieces(scene.typical(), &[]);
-    let of = all.iter().filter(|p| scene.cause(p) == cause);
-    of.map(|p| p.ns).sum()
+/// What the typical echo has of the same parts of the same links, ns.
+pub(super) fn usual(scene: &Scene<'_>, found: &Found<'_>) -> u64 {
+    let same = |a: &Piece<'_>, b: &Piece<'_>| {
+        a.link.link == b.link.link
+            && std::mem::discriminant(&a.what) == std::mem::discriminant(&b.what)
+    };
+    pieces(scene.typical(), &[])
+        .iter()
+        .filter(|p| found.pieces.iter().any(|f| same(p, f)))
+        .map(|p| p.ns)
+        .sum()
 }

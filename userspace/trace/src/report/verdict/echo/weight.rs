@@ -34,9 +34,7 @@ pub(super) fn outranked(waits: &PlaceRow, ran: &Rival) -> Option<Because> {
         ("SCHED_OTHER", _) => {}
         _ => return None,
     }
-    if apart(waits.cgroup.as_ref(), ran.cgroup.as_ref()) {
-        let weight = |c: Option<&Cgroup>| c.and_then(|c| c.weight).unwrap_or(USUAL_WEIGHT);
-        let (own, other) = (weight(waits.cgroup.as_ref()), weight(ran.cgroup.as_ref()));
+    if let Some((own, other)) = fork(waits.cgroup.as_ref(), ran.cgroup.as_ref()) {
         return (own.saturating_mul(2) < other).then_some(Because::Cgroup);
     }
     match waits.autogroup_nice {
@@ -48,12 +46,50 @@ pub(super) fn outranked(waits: &PlaceRow, ran: &Rival) -> Option<Because> {
     }
 }
 
-/// Whether the kernel shares the CPU between these by cgroup: two, and the controller is on.
+/// Whether the kernel shares the CPU between these by cgroup.
 pub(super) fn apart(a: Option<&Cgroup>, b: Option<&Cgroup>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a.id != b.id && (a.weight.is_some() || b.weight.is_some()),
-        _ => false,
+    fork(a, b).is_some()
+}
+
+/// The weights of two cgroups where their paths part; `None` where the controller is not on there, or
+/// they are one. Tasks of a cgroup stand beside the cgroups in it with the usual weight.
+fn fork(a: Option<&Cgroup>, b: Option<&Cgroup>) -> Option<(u32, u32)> {
+    let (a, b) = (a?, b?);
+    let parts = |c: &Cgroup| -> Vec<String> {
+        let parts = c.path.split('/').filter(|p| !p.is_empty());
+        parts.map(str::to_owned).collect()
+    };
+    let common = parts(a)
+        .iter()
+        .zip(&parts(b))
+        .take_while(|(a, b)| a == b)
+        .count();
+    let (own, other) = (a.weights.get(common), b.weights.get(common));
+    if a.id == b.id || (own.is_none() && other.is_none()) {
+        return None;
     }
+    let weight = |w: Option<&u32>| w.copied().unwrap_or(USUAL_WEIGHT);
+    Some((weight(own), weight(other)))
+}
+
+/// How many folders their paths have in common.
+fn common(a: &Cgroup, b: &Cgroup) -> usize {
+    parts(a).zip(parts(b)).take_while(|(a, b)| a == b).count()
+}
+
+fn parts(c: &Cgroup) -> impl Iterator<Item = &str> {
+    c.path.split('/').filter(|p| !p.is_empty())
+}
+
+/// The cgroup that `a` is in where its path leaves that of `b`: the one whose weight counts between them.
+pub(super) fn branch(a: &Cgroup, b: &Cgroup) -> Option<Cgroup> {
+    let common = common(a, b);
+    let path: Vec<&str> = parts(a).take(common + 1).collect();
+    (path.len() > common).then(|| Cgroup {
+        path: format!("/{}", path.join("/")),
+        weight: a.weights.get(common).copied(),
+        ..Cgroup::default()
+    })
 }
 
 #[cfg(test)]
@@ -72,7 +108,9 @@ mod tests {
     fn group(id: u64, weight: Option<u32>) -> Option<Cgroup> {
         Some(Cgroup {
             id,
+            path: format!("/{id}"),
             weight,
+            weights: weight.into_iter().collect(),
             ..Cgroup::default()
         })
     }
@@ -156,5 +194,27 @@ mod tests {
         }
         let fifo = class("SCHED_FIFO", 0);
         assert_eq!(of((fifo, None, None), (other, None)), None);
+    }
+
+    #[test]
+    fn weights_are_compared_where_the_paths_part() {
+        let of = |path: &str, weights: &[u32]| Cgroup {
+            id: path.len() as u64 + u64::from(weights.len() as u32) * 100,
+            path: path.into(),
+            weight: weights.last().copied(),
+            weights: weights.to_vec(),
+            ..Cgroup::default()
+        };
+        // The slice above is what is light, not the service itself.
+        let light = of("/batch.slice/a.service", &[10, 100]);
+        let usual = of("/system.slice/build.service", &[100, 100]);
+        assert_eq!(fork(Some(&light), Some(&usual)), Some((10, 100)));
+        let sibling = of("/batch.slice/other.service", &[10, 200]);
+        assert_eq!(fork(Some(&light), Some(&sibling)), Some((100, 200)));
+        // A kernel worker of the root stands beside the slices.
+        assert_eq!(fork(Some(&of("/", &[])), Some(&light)), Some((100, 10)));
+        // The controller ends above where they part.
+        let scope = |n| of(&format!("/user.slice/session-{n}.scope"), &[100]);
+        assert_eq!(fork(Some(&scope(3)), Some(&scope(17))), None);
     }
 }
