@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use super::hops::Hops;
 use super::names::Named;
 use crate::echo::{Chain, Config, Counts, Follower, Summary, rows};
-use crate::report::json::write_echo;
+use crate::report::json::{write_echo, write_echo_counts};
 use crate::report::model::{ChainRow, Echoes as Rows};
 use crate::report::text::{ECHO_HEAD, echo_line};
 use crate::source::Event;
@@ -33,7 +33,6 @@ pub(super) struct Echoes {
     pub(super) counts: Counts,
     pub(super) names: Named,
     view: Option<View>,
-    head_written: bool,
     named_hops: u32,
     /// Records that the rings had no room for, and when they were last all well.
     lost: u64,
@@ -50,11 +49,22 @@ impl Echoes {
             counts: Counts::default(),
             names: Named::new(unix_offset_ns),
             view,
-            head_written: false,
             named_hops: 0,
             lost: 0,
             drained_ns: 0,
         }
+    }
+
+    /// Every probe is in place: says so to who looks on.
+    pub(super) fn begin(&self) -> Result<()> {
+        let mut out = io::stdout().lock();
+        match self.view {
+            Some(View { json: true, .. }) => write_echo_counts(&self.counts, &mut out),
+            Some(View { json: false, .. }) => writeln!(out, "{ECHO_HEAD}"),
+            None => Ok(()),
+        }
+        .and_then(|()| out.flush())
+        .context("writing the head")
     }
 
     /// Takes an event.
@@ -122,13 +132,7 @@ impl Echoes {
             if view.json {
                 write_echo(&row, &mut out)
             } else {
-                let head = !std::mem::replace(&mut self.head_written, true);
-                let head = if head {
-                    writeln!(out, "{ECHO_HEAD}")
-                } else {
-                    Ok(())
-                };
-                head.and_then(|()| writeln!(out, "{}", echo_line(&row)))
+                writeln!(out, "{}", echo_line(&row))
             }
             .context("writing an echo")?;
         }

@@ -95,6 +95,9 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
         session.processes.shim = Some(w.pid());
         w.go()?;
     }
+    if let Some(echoes) = &session.echoes {
+        echoes.begin()?;
+    }
     output.say(&format!(
         "tracing {}; {}",
         if wrapped.is_some() {

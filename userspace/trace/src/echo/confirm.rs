@@ -25,7 +25,7 @@ enum Kind {
 
 fn kind(probe: &str) -> Option<Kind> {
     Some(match probe {
-        "input__pty__write" => Kind::InputWritten,
+        "input__pty_write" => Kind::InputWritten,
         "pty__read__size" => Kind::Read,
         "pump__frame__bytes" => Kind::FrameSent,
         "vt_apply" => Kind::FrameApplied,

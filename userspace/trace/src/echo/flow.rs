@@ -116,7 +116,7 @@ impl Flow {
     pub(super) fn fate(&self, write: &Call) -> Taken {
         let first = self.takes.partition_point(|t| t.until <= write.from);
         match self.takes.get(first) {
-            Some(take) if take.end >= write.begin => Taken::By(*take),
+            Some(take) if take.from <= write.from && take.end >= write.begin => Taken::By(*take),
             Some(_) => Taken::Never,
             None if self.taken > write.from => Taken::Never,
             None => Taken::NotYet,
@@ -225,6 +225,17 @@ mod tests {
         let letter = flow.write(call(20, 21, 1));
         let read = flow.take(call(22, 23, 1));
         assert_eq!(flow.fate(&letter), Taken::By(read));
+    }
+
+    #[test]
+    fn a_read_that_was_not_seen_is_no_later_one() {
+        let mut flow = Flow::default();
+        let first = flow.write(call(10, 11, 1));
+        let second = flow.write(call(20, 21, 1));
+        flow.drained(flow.written_at(11));
+        let read = flow.take(call(22, 23, 1));
+        assert_eq!(flow.fate(&first), Taken::Never);
+        assert_eq!(flow.fate(&second), Taken::By(read));
     }
 
     #[test]

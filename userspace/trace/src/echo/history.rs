@@ -82,6 +82,8 @@ pub(super) struct Pipe {
     pub(super) flow: Flow,
     /// They follow each other: work never runs beside itself.
     pub(super) flushes: VecDeque<Flush>,
+    /// Whom they woke: process, thread, when that was on a CPU.
+    woken: VecDeque<(u32, u32, u64)>,
 }
 
 impl Pipe {
@@ -95,6 +97,22 @@ impl Pipe {
     pub(super) fn flush_before(&self, ns: u64) -> Option<&Flush> {
         let later = self.flushes.partition_point(|f| f.started <= ns);
         self.flushes.get(later.checked_sub(1)?)
+    }
+
+    /// The first thread that this flush work woke, and when it was on a CPU, as a call: of a read
+    /// that was not seen, since it was called before tracing began.
+    pub(super) fn unseen_read(&self, flush: &Flush, until: u64) -> Option<Call> {
+        let first = self.woken.partition_point(|w| w.2 < flush.started);
+        let (pid, tid, ts) = *self.woken.get(first)?;
+        let next = self.flushes_from(flush.started + 1).next();
+        let before_next = next.is_none_or(|f| ts <= f.started);
+        (before_next && ts <= until).then_some(Call {
+            pid,
+            tid,
+            begin: ts,
+            end: ts,
+            ..Call::default()
+        })
     }
 
     /// Everything up to here had been brought to the reader by `ns`.
@@ -244,6 +262,10 @@ impl History {
 
     pub(super) fn off(&mut self, off: Off) {
         let (tid, pid, at, ts) = (off.at.tid, off.at.pid, off.runnable, off.at.ts);
+        if let Some(pipe) = off.woken_by_flush {
+            let pipe = self.pipes.entry(pipe).or_default();
+            pipe.woken.push_back((pid, tid, ts));
+        }
         if let Wake::Task { pid: p, tid: waker } = off.wake
             && off.woken_by_flush.is_none()
         {
@@ -281,10 +303,8 @@ impl History {
     pub(super) fn len(&self) -> usize {
         let threads = self.threads.values();
         let threads = threads.map(|t| t.time.len() + t.acts.len() + t.wakes.len() + 1);
-        let pipes = self
-            .pipes
-            .values()
-            .map(|p| p.flow.len() + p.flushes.len() + 1);
+        let pipes = self.pipes.values();
+        let pipes = pipes.map(|p| p.flow.len() + p.flushes.len() + p.woken.len() + 1);
         let conns = self.conns.values();
         let conns = conns.map(|c| c.sent.iter().map(Flow::len).sum::<usize>() + 1);
         threads.sum::<usize>() + pipes.sum::<usize>() + conns.sum::<usize>()
@@ -303,6 +323,7 @@ impl History {
         for pipe in self.pipes.values_mut() {
             pipe.flow.forget(ns);
             pop_while(&mut pipe.flushes, |f| f.at.ts < ns);
+            pop_while(&mut pipe.woken, |w| w.2 < ns);
         }
         for conn in self.conns.values_mut() {
             conn.sent.iter_mut().for_each(|f| f.forget(ns));

@@ -14,8 +14,10 @@
 //! - The answer is on a client's terminal, or read from the master where the input came from no
 //!   client: `Echoed`. An answer is the kernel's own echo, else the first write to the slave by the
 //!   thread that has read the input, or by one that it woke.
-//! - The program slept and read again, or the kernel kept the bytes, without an answer: `Silent`.
-//! - At the limit: nobody has read it, `Unread`; no answer, `Late`; an answer that is not on a
+//! - The program slept and read again without an answer, or the kernel has made something else of the
+//!   bytes (a signal): `Silent`.
+//! - At the limit: nobody has read it, `Unread`, or `Silent` if the terminal keeps a line until it is
+//!   complete and does not echo it (a password prompt); it was read, and there is no answer, `Late`; an answer that is not on a
 //!   client's terminal, `Undelivered`; but where records were lost meanwhile, `Lost`.
 //! - The run has ended before: `Open`.
 //!

@@ -97,11 +97,14 @@ impl<'h> Outbound<'h, '_> {
         let (pty, write) = (self.input.pty, &self.input.write);
         let pipe = self.pipe(Side::Slave)?;
         let fate = pipe.flow.fate(write);
-        let read = match fate {
+        let mut read = match fate {
             Taken::By(read) if self.in_time(&read) => Some(read),
             _ => None,
         };
         let flush = carrier(pipe, write, read.map(|r| r.end));
+        if fate == Taken::Never {
+            read = flush.and_then(|f| self.unseen_read(pipe, f));
+        }
         let at = flush.map_or(write.end, |f| queued(f, write));
         self.way
             .thread(LinkKind::MasterWrite, (write.pid, write.tid), at);
@@ -143,6 +146,13 @@ impl<'h> Outbound<'h, '_> {
         }
     }
 
+    /// The read that no record tells of, by whom the flush work woke.
+    fn unseen_read(&mut self, pipe: &Pipe, flush: &Flush) -> Option<Call> {
+        let read = pipe.unseen_read(flush, self.search.deadline);
+        self.way.exact &= read.is_none();
+        read
+    }
+
     /// Nobody has read it.
     fn unread(&mut self, fate: Taken, flush: Option<&'h Flush>) {
         if let Some(flush) = flush {
@@ -150,6 +160,10 @@ impl<'h> Outbound<'h, '_> {
         }
         if fate == Taken::Never {
             self.way.ends(End::Silent);
+            return;
+        }
+        if flush.is_some_and(|f| f.mute) {
+            self.way.end = End::Silent;
             return;
         }
         let reader = self.pipe(Side::Slave).and_then(|p| p.flow.last_taker());
@@ -201,7 +215,8 @@ impl<'h> Outbound<'h, '_> {
         let (read, behind) = match write {
             Some(write) => match pipe.flow.fate(write) {
                 Taken::By(read) => (Some(read), pipe.flow.was_behind(write)),
-                _ => (None, false),
+                Taken::Never => (self.unseen_read(pipe, flush), false),
+                Taken::NotYet => (None, false),
             },
             None => pipe.flow.first_after(flush.started),
         };

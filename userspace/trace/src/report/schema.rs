@@ -40,7 +40,7 @@ pub(super) enum Line<'a> {
     Verdict(&'a Verdict),
     /// Something that happened, between reports; only with `--events`.
     Event(&'a EventRow),
-    /// Ends the lines of `echo --json`.
+    /// Begins (all zero: every probe is in place) and ends the lines of `echo --json`.
     EchoCounts(&'a Counts),
 }
 

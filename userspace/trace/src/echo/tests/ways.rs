@@ -184,7 +184,7 @@ fn hops_confirm_or_contradict() {
         world.script(hops, 0, "");
         let mut follower = world.follower(&["phux", "client"], Config::default());
         let names = [
-            "input__pty__write",
+            "input__pty_write",
             "pty__read__size",
             "pump__frame__bytes",
             "vt_apply",

@@ -3,7 +3,7 @@
 //! ```text
 //! 10-12    tmux write pane.m 1        a call, from its begin to its end, and the bytes moved
 //! 20-21    phux/main send c1 30       on connection c1
-//! 11-15-17 kw flush pane.s by tmux    flush work: queued, started, ended
+//! 11-15-17 kw flush pane.s by tmux    flush work: queued, started, ended; `mute` of a line not echoed
 //! 0-16-18  cat off flush pane.s       off CPU: left, runnable, on a CPU again; and what woke it:
 //!                                     flush PTY.SIDE, task THREAD, irq, preempt
 //! ```
@@ -131,6 +131,7 @@ impl World {
                     queued_by_tid: self.tid(&by),
                     queued: *queued,
                     started: *started,
+                    mute: rest.get(3) == Some(&"mute"),
                     place: Default::default(),
                     blame: hog(started - queued),
                 })
