@@ -36,7 +36,7 @@ pub struct Typed {
     pub late: u64,
 }
 
-/// An `echo` line.
+/// A `chain` line.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Echo {
     /// Counts up from 1.
@@ -134,7 +134,7 @@ impl Echoes {
         for line in &told.lines {
             let value: serde_json::Value = typed(line);
             match value["type"].as_str() {
-                Some("echo") => told.echoes.push(typed(line)),
+                Some("chain") => told.echoes.push(typed(line)),
                 Some("echo_counts") => {
                     let fields = value.as_object().into_iter().flatten();
                     let numbers = fields.filter_map(|(k, v)| Some((k.clone(), v.as_u64()?)));

@@ -1,5 +1,6 @@
 //! The report as a person reads it: 80 columns, the verdict first.
 
+mod classes;
 mod echo_line;
 mod head;
 mod hops;
@@ -56,7 +57,7 @@ pub fn render(report: &Report, style: &Style) -> String {
     waterfall::waterfall(&mut page, report);
     slow::slow(&mut page, report);
     if let Some(echoes) = report.echoes.as_ref().filter(|_| style.by_class) {
-        waterfall::classes(&mut page, echoes);
+        classes::classes(&mut page, echoes);
     }
     head::target(&mut page, report);
     head::measured(&mut page, report);

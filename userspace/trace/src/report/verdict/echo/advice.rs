@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::cgroup::{folder, set, unit, weigh};
 use super::piece::What;
 use super::sentence::{asleep, pane, rivals, who};
 use super::weight::{Because, apart, branch, outranked};
@@ -231,20 +232,6 @@ fn undo(actor: &ActorRow, rival: &Rival, saves: u64) -> Option<Advice> {
     Some(one(text, Some(command), saves))
 }
 
-fn weigh(group: &Cgroup, weight: u32) -> Option<String> {
-    match unit(group) {
-        Some(unit) => Some(set(&unit, &format!("CPUWeight={weight}"))),
-        None => Some(format!("echo {weight} > {}/cpu.weight", folder(group)?)),
-    }
-}
-
-/// The folder of a cgroup, if a shell takes it as it is.
-fn folder(group: &Cgroup) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:/".contains(c);
-    let known = group.path.len() > 1 && group.path.chars().all(plain);
-    known.then(|| format!("/sys/fs/cgroup{}", group.path))
-}
-
 fn quota(f: &Found<'_>) -> Option<Advice> {
     let actor = &f.pieces.first()?.link.actor;
     let group = actor.place.cgroup.as_ref()?;
@@ -357,84 +344,15 @@ fn faults(f: &Found<'_>) -> Option<Advice> {
     ))
 }
 
-/// A systemd unit, and whether it is one of a user's manager.
-struct Unit {
-    name: String,
-    user: bool,
-}
-
-/// The unit that a cgroup is the root of.
-fn unit(group: &Cgroup) -> Option<Unit> {
-    let (above, name) = group.path.rsplit_once('/')?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:\\".contains(c);
-    let known = [".service", ".scope", ".slice"]
-        .iter()
-        .any(|s| name.ends_with(s));
-    let user = above
-        .split('/')
-        .any(|p| p.starts_with("user@") && p.ends_with(".service"));
-    (known && name.chars().all(plain)).then(|| Unit {
-        name: name.to_owned(),
-        user,
-    })
-}
-
-fn set(unit: &Unit, property: &str) -> String {
-    let user = if unit.user { " --user" } else { "" };
-    format!(
-        "systemctl{user} set-property --runtime {} {property}",
-        unit.name
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn units_are_the_last_folder_of_a_path() {
-        let of = |path: &str| {
-            let group = Cgroup {
-                path: path.into(),
-                ..Cgroup::default()
-            };
-            unit(&group).map(|u| set(&u, LIGHT))
-        };
-        assert_eq!(
-            of("/system.slice/build.service").as_deref(),
-            Some("systemctl set-property --runtime build.service CPUWeight=10")
-        );
-        assert_eq!(
-            of("/user.slice/user-1000.slice/user@1000.service/app.slice/run-1.scope").as_deref(),
-            Some("systemctl --user set-property --runtime run-1.scope CPUWeight=10")
-        );
-        assert_eq!(of("/docker/3fa9"), None);
-        assert_eq!(of("/"), None);
-        assert_eq!(
-            of("/a;rm -rf.service"),
-            None,
-            "a name that a shell would act on"
-        );
-    }
 
     #[test]
     fn names_become_no_commands() {
         assert_eq!(word("cc1plus"), "cc1plus");
         for name in ["x; rm -rf ~", "$(id)", "-p 1", "", "a b", "\u{202e}"] {
             assert_eq!(word(name), "COMMAND");
-        }
-        let of = |path: &str| {
-            folder(&Cgroup {
-                path: path.into(),
-                ..Cgroup::default()
-            })
-        };
-        assert_eq!(
-            of("/docker/3fa9").as_deref(),
-            Some("/sys/fs/cgroup/docker/3fa9")
-        );
-        for path in ["/", "", "/a b", "/$(id)", "/a;id"] {
-            assert_eq!(of(path), None);
         }
     }
 

@@ -6,6 +6,9 @@
 
 mod advice;
 mod calm;
+#[cfg(test)]
+mod cases;
+mod cgroup;
 mod evidence;
 mod flood;
 mod piece;
