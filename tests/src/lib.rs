@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod bpftrace;
 pub mod classes;
 pub mod dtrace;
+pub mod echoes;
 pub mod fuzz;
 pub mod machine;
 pub mod muxers;

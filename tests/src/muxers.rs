@@ -40,6 +40,11 @@ impl Tmux {
         self.pid
     }
 
+    /// Its socket, for a client of one's own.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("s")
+    }
+
     /// The PTY of the first pane: N of `/dev/pts/N`.
     pub fn pane_tty(&self) -> u32 {
         let tty = self.run(&["display-message", "-p", "#{pane_tty}"]);

@@ -87,6 +87,18 @@ impl Running {
         writeln!(stdin, "{text}").unwrap_or_else(|e| panic!("{}: {e}", self.what));
     }
 
+    /// Writes bytes to standard input, without a line's end.
+    pub fn say_raw(&mut self, bytes: &[u8]) {
+        let stdin = self
+            .stdin
+            .as_mut()
+            .unwrap_or_else(|| panic!("{}: stdin closed", self.what));
+        stdin
+            .write_all(bytes)
+            .and_then(|()| stdin.flush())
+            .unwrap_or_else(|e| panic!("{}: {e}", self.what));
+    }
+
     /// Closes standard input: end of file for the child.
     pub fn close_stdin(&mut self) {
         self.stdin = None;

@@ -272,7 +272,7 @@ struct ev_flush {
 	__u32 side; /* towards */
 	__u32 queued_by; /* pid */
 	__u32 queued_by_tid;
-	__u32 unused;
+	__u32 mute; /* that side's terminal keeps a line until it is complete, and does not echo it */
 	__u64 queued;
 	__u64 started;
 	struct placement place; /* the kworker's */

@@ -182,8 +182,13 @@ struct tty_driver {
 	int major;
 };
 
+struct ktermios {
+	unsigned int c_lflag;
+};
+
 struct tty_struct {
 	int index;
+	struct ktermios termios;
 	struct tty_driver *driver;
 	struct tty_port *port;
 	struct tty_struct *link;

@@ -329,6 +329,18 @@ static __always_inline struct queued take_queued(struct port *port, struct work_
 	return older;
 }
 
+/* Local modes of a terminal, the same on all architectures that this runs on. */
+#define L_ICANON 0x2
+#define L_ECHO 0x8
+
+/* A password prompt, as a rule: bytes go in, and nothing comes of them before the line is complete. */
+static __always_inline bool is_mute(__u64 port)
+{
+	unsigned int modes = BPF_CORE_READ((struct tty_port *)port, itty, termios.c_lflag);
+
+	return (modes & (L_ICANON | L_ECHO)) == L_ICANON;
+}
+
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(flush_starts, struct work_struct *work)
 {
@@ -353,6 +365,7 @@ int BPF_PROG(flush_starts, struct work_struct *work)
 	w->port = addr;
 	w->started = now;
 	w->queued = take_queued(port, work);
+	w->mute = is_mute(addr);
 	__builtin_memset(&w->blame, 0, sizeof(w->blame));
 	f = w->queued.at ? flush_stats_of(port) : NULL;
 	if (!f)
@@ -369,7 +382,7 @@ static __always_inline void tell_flush(struct port *port, struct flushing *w, __
 	struct ev_flush ev = {
 		.pty = port->pty, .side = port->side, .queued_by = w->queued.by,
 		.queued_by_tid = w->queued.by_tid, .queued = w->queued.at, .started = w->started,
-		.blame = w->blame,
+		.mute = w->mute, .blame = w->blame,
 	};
 
 	header(&ev.h, EV_FLUSH, now);

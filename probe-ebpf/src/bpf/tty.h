@@ -57,6 +57,7 @@ struct flushing {
 	__u64 port;
 	struct queued queued;
 	__u64 started;
+	__u64 mute;
 	struct short_blame blame; /* when following echoes */
 };
 

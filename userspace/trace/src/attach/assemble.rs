@@ -7,18 +7,18 @@ use probe_ebpf::events;
 
 use super::hops::Hops;
 use super::processes::{Processes, relation};
+use crate::report::agreement;
 use crate::report::model::Cause;
 use crate::report::model::{
-    Backend, Cost, Culprit, CulpritKind, Dist, End, Flush, HopRow, InProcess, Io, Loss, PtyRow,
-    Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
+    Backend, ChainRow, Cost, Culprit, CulpritKind, Dist, Echoes, End, Flush, HopRow, InProcess, Io,
+    Loss, PtyRow, Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
 };
 use crate::report::verdict::verdict;
 use crate::sched_class::{Placements, Since};
 use crate::source::event::ShortBlame;
 use crate::stats::{
-    self, Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
+    Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
 };
-use crate::target::proc::policy_name;
 use crate::target::role::client_unit;
 
 /// Culprits and wakers told by name in one row; the rest is summed.
@@ -38,6 +38,8 @@ pub(super) struct Material<'a> {
     pub(super) backends: &'a [Backend],
     pub(super) in_process: Vec<InProcess>,
     pub(super) cost: Cost,
+    pub(super) echoes: Option<Echoes>,
+    pub(super) slow_echoes: Vec<ChainRow>,
     pub(super) notes: Vec<String>,
     /// Said besides where no PTY was seen.
     pub(super) no_pty_hint: &'a str,
@@ -54,6 +56,7 @@ pub(super) fn report(m: Material<'_>) -> Report {
             cause: Cause::NoData,
             sentence: String::new(),
             evidence: Vec::new(),
+            advice: Vec::new(),
         },
         target: Target {
             asked: m.asked.to_owned(),
@@ -66,12 +69,15 @@ pub(super) fn report(m: Material<'_>) -> Report {
         ptys: ptys(m.state, m.holders, m.placements, m.since),
         hops: hop_rows(m.state, m.hops, &m.in_process),
         in_process: m.in_process,
+        echoes: m.echoes,
+        slow_echoes: m.slow_echoes,
         notes: m.notes,
     };
     if report.ptys.is_empty() {
         let why = "the target holds no PTY".to_owned() + m.no_pty_hint;
         report.notes.push(why);
     }
+    agreement::mark(&mut report.in_process, &report.losses);
     report.verdict = verdict(&report);
     report
 }
@@ -108,7 +114,7 @@ fn thread(
         comm: t.comm.clone(),
         role: processes.role(t.pid, &t.comm, t.pid == t.tid),
         relation: relation(t.relation),
-        sched: sched_class(t.sched),
+        sched: SchedClass::from(t.sched),
         placement: None,
         on_cpu_ns: t.on_cpu_ns,
         blocked_ns: t.blocked_ns,
@@ -122,14 +128,6 @@ fn thread(
         wakers: wakers(&t.wakers),
         exited: t.exited,
         threads: t.threads.max(1),
-    }
-}
-
-fn sched_class(c: stats::SchedClass) -> SchedClass {
-    SchedClass {
-        policy: policy_name(u32::from(c.policy)),
-        nice: i32::from(c.nice),
-        rt_priority: u32::from(c.rt_priority),
     }
 }
 
@@ -155,7 +153,7 @@ fn culprits(blame: &Blame, placements: &mut Placements) -> Vec<Culprit> {
             more_pids: c.more_pids,
             ns: c.ns,
             slices: c.slices,
-            sched: Some(sched_class(c.sched)),
+            sched: Some(SchedClass::from(c.sched)),
             cgroup: placements.cgroup_name(c.cgroup),
         })
         .collect();
@@ -194,7 +192,7 @@ pub(super) fn short_culprits(blame: &ShortBlame, placements: &mut Placements) ->
         more_pids: false,
         ns: c.ns,
         slices: 0,
-        sched: Some(sched_class(c.class)),
+        sched: Some(SchedClass::from(c.class)),
         cgroup: placements.cgroup_name(c.cgroup),
     });
     let rest = [

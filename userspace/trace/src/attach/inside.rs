@@ -113,6 +113,7 @@ impl Inside {
                 inside: Dist::from(inside),
                 outside: outside.map(Dist::from),
                 differing: outside.map(|o| differing(inside, o)),
+                unexplained: None,
             })
         });
         InProcess {

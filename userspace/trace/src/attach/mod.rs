@@ -10,10 +10,12 @@ mod assemble;
 mod backends;
 mod clients;
 mod cost;
+mod echoes;
 mod events;
 mod hops;
 mod inside;
 mod limits;
+mod names;
 mod processes;
 mod session;
 mod signals;
@@ -25,25 +27,49 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::cli::AttachArgs;
+use crate::cli::{AttachArgs, By, EchoArgs};
+use crate::echo::Counts;
 use crate::report::model::Report;
-use crate::report::{json, text};
+use crate::report::{clock, json, text};
 
-pub use session::run;
+use echoes::View;
+pub use session::{run, run_echo};
+
+fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// How and where a run's output goes.
 #[derive(Debug, Clone, Copy)]
 struct Output {
     json: bool,
+    by_class: bool,
     /// Each event besides.
     events: bool,
+    /// Each echo, and no report.
+    echoes: Option<View>,
 }
 
 impl Output {
     fn of(args: &AttachArgs) -> Output {
         Output {
             json: args.json || args.events,
+            by_class: args.by == Some(By::Class),
             events: args.events,
+            echoes: None,
+        }
+    }
+
+    /// Of the live view of echoes.
+    fn of_echo(args: &EchoArgs) -> Output {
+        Output {
+            json: args.json,
+            by_class: false,
+            events: false,
+            echoes: Some(View {
+                json: args.json,
+                slow_from: args.slow.map(nanoseconds),
+            }),
         }
     }
 
@@ -54,9 +80,13 @@ impl Output {
             json::write_ndjson(report, &mut out)
         } else if report.last {
             let color = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            let usual = text::Style::default();
             let style = text::Style {
                 color,
-                ..text::Style::default()
+                columns: columns().unwrap_or(usual.columns),
+                by_class: self.by_class,
+                offset: clock::local_offset,
+                ..usual
             };
             out.write_all(text::render(report, &style).as_bytes())
         } else {
@@ -65,6 +95,24 @@ impl Output {
         .and_then(|()| out.flush())
         .context("writing the report")
     }
+
+    /// How many echoes there were, and what became of them.
+    fn counts(self, counts: &Counts) -> Result<()> {
+        let mut out = io::stdout().lock();
+        if self.json {
+            json::write_echo_counts(counts, &mut out)
+        } else {
+            writeln!(out, "{}", echoes::told(counts))
+        }
+        .and_then(|()| out.flush())
+        .context("writing the counts")
+    }
+}
+
+/// Columns of the terminal that the report goes to; `None` where it is none, or does not know.
+fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col != 0).then_some(usize::from(size.ws_col))
 }
 
 /// The exit status for a command that ended so (`128 + n` for a signal).

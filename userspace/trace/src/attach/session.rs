@@ -12,14 +12,16 @@ use super::assemble::{self, Material};
 use super::backends::Features;
 use super::clients::Clients;
 use super::cost::Meter;
+use super::echoes::Echoes;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
 use super::limits;
 use super::processes::Processes;
 use super::signals::Signals;
 use super::wrapped::Wrapped;
-use super::{Output, events, exit_code, unprivileged};
-use crate::cli::AttachArgs;
+use super::{Output, events, exit_code, nanoseconds, unprivileged};
+use crate::cli::{AttachArgs, EchoArgs};
+use crate::echo::Counts;
 use crate::escape::visible;
 use crate::privileges::{self, Need};
 use crate::probes::system::System;
@@ -45,15 +47,26 @@ const TIMED_OUT: u8 = 124;
 /// # Errors
 /// Unknown target, missing privileges, a kernel that refuses, output that cannot be written.
 pub fn run(args: &AttachArgs) -> Result<ExitCode> {
+    in_runtime(args, Output::of(args))
+}
+
+/// Runs `echo`: the same, but each echo is shown instead of a report.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_echo(args: &EchoArgs) -> Result<ExitCode> {
+    in_runtime(&args.attach(), Output::of_echo(args))
+}
+
+fn in_runtime(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime")?;
-    runtime.block_on(attach(args))
+    runtime.block_on(attach(args, output))
 }
 
-async fn attach(args: &AttachArgs) -> Result<ExitCode> {
-    let output = Output::of(args);
+async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     // Before anything is started or loaded: a Ctrl-C from here on ends with the report.
     let mut signals = Signals::new()?;
     let mut wrapped = match args.command.as_slice() {
@@ -98,7 +111,7 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         }
         Err(why) => return Err(why.into()),
     };
-    let mut session = Session::begin(args, &target, &survey, namespace)?;
+    let mut session = Session::begin(args, output, &target, &survey, namespace)?;
     // Everything is loaded and attached: what is left to do needs less.
     privileges::keep(Need {
         kernel: System::look().version,
@@ -113,6 +126,9 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         session.processes.shim = Some(w.pid());
         w.go()?;
     }
+    if let Some(echoes) = &session.echoes {
+        echoes.begin()?;
+    }
     say::remark(&format!(
         "tracing {}; {}",
         if wrapped.is_some() {
@@ -121,6 +137,7 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
             describe(&target)
         },
         match args.duration {
+            _ if output.echoes.is_some() => "Ctrl-C ends with the counts".into(),
             Some(d) => format!("the report comes in {}", humantime::format_duration(d)),
             None => "Ctrl-C ends with the report".into(),
         }
@@ -185,8 +202,12 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
             return Ok(exit_code(status));
         }
     }
-    let report = session.finish(output)?;
-    output.report(&report)?;
+    if output.echoes.is_some() {
+        output.counts(&session.finish_echoes(output)?)?;
+    } else {
+        let report = session.finish(output)?;
+        output.report(&report)?;
+    }
     Ok(ended.exit_code(status))
 }
 
@@ -272,6 +293,8 @@ struct Session {
     stream: events::Stream,
     placements: Placements,
     clients: Clients,
+    /// `None` where they are not followed.
+    echoes: Option<Echoes>,
 }
 
 /// The two clocks at the moment when the window began.
@@ -293,9 +316,17 @@ impl Start {
     }
 }
 
+impl Start {
+    /// What to add to CLOCK_MONOTONIC for the time since the Unix epoch, ns.
+    fn unix_offset_ns(self) -> i128 {
+        i128::from(self.unix_ns) - i128::from(self.monotonic_ns)
+    }
+}
+
 impl Session {
     fn begin(
         args: &AttachArgs,
+        output: Output,
         target: &Target,
         survey: &Survey,
         namespace: PidNamespace,
@@ -339,6 +370,10 @@ impl Session {
             .map(|pid| (pid, Inside::begin(pid, patience, || live.hops())))
             .collect();
         let meter = Meter::start(&probes);
+        let start = Start::now();
+        let slow_from = args.slow.map(nanoseconds);
+        let echoes = || Echoes::new(output.echoes, slow_from, start.unix_offset_ns());
+        let echoes = (!args.no_echoes).then(echoes);
         let mut session = Session {
             meter,
             live,
@@ -350,11 +385,12 @@ impl Session {
             notes: target.notes.clone(),
             inside,
             asked: target.asked.clone(),
-            start: Start::now(),
+            start,
             last: None,
             stream: events::Stream::default(),
             placements: Placements::of_host(),
             clients: Clients::default(),
+            echoes,
             probes,
         };
         for process in target.processes.iter().chain(&target.peers) {
@@ -387,6 +423,9 @@ impl Session {
     fn pull(&mut self, output: Output) -> Result<()> {
         let drained_ns = monotonic_ns();
         for event in self.live.drain() {
+            if let Some(echoes) = &mut self.echoes {
+                echoes.push(event.clone());
+            }
             match event {
                 Event::Exit { thread, last } => {
                     if last {
@@ -419,6 +458,10 @@ impl Session {
             }
         }
         self.meet_clients()?;
+        if let Some(echoes) = &mut self.echoes {
+            let targets = self.processes.targets().into_iter().collect();
+            echoes.settle(drained_ns, self.live.lost_events()?, &targets, &self.hops)?;
+        }
         self.write_events(Some(drained_ns))
     }
 
@@ -441,8 +484,21 @@ impl Session {
         Ok(())
     }
 
+    /// Ends the window of the live view.
+    fn finish_echoes(mut self, output: Output) -> Result<Counts> {
+        self.probes.stop();
+        let ended_ns = monotonic_ns();
+        self.pull(output)?;
+        self.probes.detach();
+        let Some(echoes) = &mut self.echoes else {
+            return Ok(Counts::default());
+        };
+        echoes.finish(ended_ns)?;
+        Ok(echoes.counts.clone())
+    }
+
     fn write_events(&mut self, drained_ns: Option<u64>) -> Result<()> {
-        let offset = i128::from(self.start.unix_ns) - i128::from(self.start.monotonic_ns);
+        let offset = self.start.unix_offset_ns();
         let out = &mut io::stdout().lock();
         self.stream
             .write(drained_ns, &self.hops, &mut self.placements, offset, out)
@@ -491,6 +547,9 @@ impl Session {
         self.hold(holders.unwrap_or_default());
         let state = self.state_at(Some(ended_ns), output)?;
         self.probes.detach();
+        if let Some(echoes) = &mut self.echoes {
+            echoes.finish(ended_ns)?;
+        }
         self.write_events(None)?;
         Ok(self.report(&state, self.start.monotonic_ns, true, in_process))
     }
@@ -514,6 +573,8 @@ impl Session {
             ));
         }
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
+        let echoes = self.echoes.as_mut().map(|e| e.rows(last));
+        let (echoes, slow_echoes) = echoes.map_or((None, Vec::new()), |(e, slow)| (Some(e), slow));
         assemble::report(Material {
             last,
             window: window(
@@ -530,6 +591,8 @@ impl Session {
             backends: &self.backends,
             in_process,
             cost: self.meter.read(&self.probes, last),
+            echoes,
+            slow_echoes,
             notes,
             no_pty_hint: "",
         })

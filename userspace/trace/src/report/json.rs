@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-use super::model::{EventRow, Report};
+use super::model::{ChainRow, EventRow, Report};
 use super::schema::{Line, Run};
+use crate::echo::Counts;
 use crate::escape::is_harmless;
 
-/// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `in_process`, `loss` as many as there are,
-/// `cost`, and `verdict` last. With `--interval` the reports follow each other, each from `run` to
+/// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `in_process`, `echo`, `chain` (with
+/// `--slow`), `loss` as many as there are, `cost`, and `verdict` last. With `--interval` the reports follow each other, each from `run` to
 /// `verdict`.
 ///
 /// Values are exact: names are not altered. Characters that a terminal would act on are written as
@@ -30,6 +31,22 @@ pub fn write_event(event: &EventRow, out: &mut impl Write) -> io::Result<()> {
     write_line(&Line::Event(event), out)
 }
 
+/// Writes one echo: a line of `echo --json`.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_echo(row: &ChainRow, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::Chain(row), out)
+}
+
+/// Writes what became of all echoes: the last line of `echo --json`.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_echo_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::EchoCounts(counts), out)
+}
+
 fn write_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {
     line.serialize(&mut Serializer::with_formatter(&mut *out, Plain))?;
     out.write_all(b"\n")
@@ -42,6 +59,8 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
         ptys,
         hops,
         in_process,
+        echoes,
+        slow_echoes,
         losses,
         ..
     } = report;
@@ -50,6 +69,8 @@ fn lines(report: &Report) -> impl Iterator<Item = Line<'_>> {
         .chain(ptys.iter().map(Line::Pty))
         .chain(hops.iter().map(Line::Hop))
         .chain(in_process.iter().map(Line::InProcess))
+        .chain(echoes.iter().map(Line::Echo))
+        .chain(slow_echoes.iter().map(Line::Chain))
         .chain(losses.iter().map(Line::Loss))
         .chain([Line::Cost(&report.cost), Line::Verdict(&report.verdict)])
 }
@@ -79,7 +100,7 @@ impl Formatter for Plain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample;
+    use crate::report::{sample, sample_echoes};
     use serde_json::Value;
 
     fn written(report: &Report) -> String {
@@ -115,9 +136,33 @@ mod tests {
             types.iter().filter(|t| **t == "loss").count(),
             report.losses.len()
         );
+        assert!(!types.contains(&"echo"), "echoes were not followed");
         assert_eq!(lines[0]["schema_version"], 1);
         let first = &report.threads[0];
         assert_eq!(lines[1]["wait"]["sum"], first.wait.sum);
+    }
+
+    #[test]
+    fn echoes_are_one_line_and_each_slow_one_is_another() {
+        let report = sample_echoes::rich();
+        let text = written(&report);
+        let lines: Vec<Value> = text
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        let of =
+            |kind: &str| -> Vec<&Value> { lines.iter().filter(|l| l["type"] == kind).collect() };
+        let (echo, chains) = (of("echo"), of("chain"));
+        assert_eq!((echo.len(), chains.len()), (1, report.slow_echoes.len()));
+        let link = &echo[0]["slow"]["example"]["links"][0];
+        for field in ["policy", "nice", "rt_priority"] {
+            assert!(!link["actor"]["place"]["sched"][field].is_null(), "{link}");
+        }
+        for chain in chains {
+            let links = chain["links"].as_array().unwrap().iter();
+            let sum: u64 = links.map(|l| l["length_ns"].as_u64().unwrap()).sum();
+            assert_eq!(chain["length_ns"], sum);
+        }
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub(super) fn pty(index: u32, master: (&str, u32), slave: (&str, u32)) -> PtyRow
     }
 }
 
-fn process(pid: u32, name: &str, user: &str, relation: Relation) -> Process {
+pub(super) fn process(pid: u32, name: &str, user: &str, relation: Relation) -> Process {
     Process {
         pid,
         name: name.into(),
@@ -184,6 +184,7 @@ pub(super) fn empty() -> Report {
             cause: Cause::NoData,
             sentence: String::new(),
             evidence: vec![],
+            advice: vec![],
         },
         target: Target {
             asked: "tmux".into(),
@@ -209,6 +210,8 @@ pub(super) fn empty() -> Report {
         threads: vec![],
         ptys: vec![],
         in_process: Vec::new(),
+        echoes: None,
+        slow_echoes: vec![],
         hops: vec![],
         notes: vec![],
     }

@@ -5,12 +5,14 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::echo::Counts;
+
 use super::model::{
-    Backend, Cost, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target, ThreadRow, Verdict,
-    Window,
+    Backend, ChainRow, Cost, Echoes, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target,
+    ThreadRow, Verdict, Window,
 };
 
-/// One line of `phux-trace attach --json`. A report is a `run` line, the lines of its rows, and a
+/// One line of `phux-trace attach --json`; `echo --json` writes `chain` lines and `echo_counts` last. A report is a `run` line, the lines of its rows, and a
 /// `verdict` line last. Times are ns and sizes bytes unless a field says otherwise; integers use
 /// the full range of 64 bits, beyond the 53 that a double holds.
 #[derive(Serialize, JsonSchema)]
@@ -26,6 +28,10 @@ pub(super) enum Line<'a> {
     Hop(&'a HopRow),
     /// A process's own histograms beside the outside ones.
     InProcess(&'a InProcess),
+    /// What became of all inputs; only where echoes are followed.
+    Echo(&'a Echoes),
+    /// One input and its way, link by link: with `--slow`, and of `echo --json`.
+    Chain(&'a ChainRow),
     /// Losses of one class.
     Loss(&'a Loss),
     /// What the looking cost.
@@ -34,6 +40,8 @@ pub(super) enum Line<'a> {
     Verdict(&'a Verdict),
     /// Something that happened, between reports; only with `--events`.
     Event(&'a EventRow),
+    /// Begins (all zero: every probe is in place) and ends the lines of `echo --json`.
+    EchoCounts(&'a Counts),
 }
 
 /// When, where, who and how.
@@ -74,7 +82,7 @@ pub fn schema() -> Value {
     let mut schema = generator.into_root_schema_for::<Line<'static>>();
     schema.insert(
         "title".to_owned(),
-        "phux-trace attach --json, one line".into(),
+        "phux-trace attach --json and echo --json, one line".into(),
     );
     schema.to_value()
 }
@@ -83,7 +91,7 @@ pub fn schema() -> Value {
 mod tests {
     use super::*;
     use crate::report::json::write_ndjson;
-    use crate::report::sample;
+    use crate::report::{sample, sample_echoes};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -119,6 +127,7 @@ mod tests {
     #[test]
     fn real_lines_are_valid() {
         assert_valid(&sample::rich());
+        assert_valid(&sample_echoes::rich());
         assert_valid(&sample::empty());
         assert_valid(&sample::extreme());
     }
@@ -126,7 +135,7 @@ mod tests {
     #[test]
     fn broken_lines_are_not() {
         let validator = validator();
-        for line in lines(&sample::rich()) {
+        for line in lines(&sample_echoes::rich()) {
             assert!(validator.is_valid(&line));
             let whole = line.as_object().unwrap();
             for key in whole.keys() {

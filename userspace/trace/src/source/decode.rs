@@ -135,6 +135,7 @@ impl Event {
                     queued_by_tid: e.queued_by_tid,
                     queued: e.queued,
                     started: e.started,
+                    mute: e.mute != 0,
                     place: placement(&e.place),
                     blame: short_blame(&e.blame),
                 }))

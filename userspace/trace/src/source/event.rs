@@ -103,6 +103,8 @@ pub struct Flush {
     pub queued: u64,
     /// When a kworker began, ns.
     pub started: u64,
+    /// The terminal at that end keeps a line until it is complete, and does not echo it: a password prompt, as a rule.
+    pub mute: bool,
     /// The kworker's.
     pub place: Placement,
     /// Who had the kworker's CPU from queued to started; empty unless echoes are followed.

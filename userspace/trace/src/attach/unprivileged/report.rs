@@ -63,6 +63,7 @@ impl Watch {
                 cause: Cause::NoData,
                 sentence: String::new(),
                 evidence: Vec::new(),
+                advice: Vec::new(),
             },
             target: Target {
                 asked: self.target.asked.clone(),
@@ -80,6 +81,8 @@ impl Watch {
             ptys: self.target.ptys.iter().map(pty).collect(),
             hops: Vec::new(),
             in_process,
+            echoes: None,
+            slow_echoes: Vec::new(),
             notes: self.notes(),
         };
         report.verdict = verdict(&report);

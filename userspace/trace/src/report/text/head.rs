@@ -25,6 +25,14 @@ pub(super) fn verdict(page: &mut Page<'_>, verdict: &Verdict) {
     for evidence in &verdict.evidence {
         page.text(Tone::Plain, "  · ", &visible(evidence));
     }
+    for advice in &verdict.advice {
+        let saves = duration(advice.saves_ns);
+        let text = format!("{} (saves up to {saves})", visible(&advice.text));
+        page.text(Tone::Plain, "  → ", &text);
+        if let Some(command) = &advice.command {
+            page.text(Tone::Bold, "      ", &visible(command));
+        }
+    }
 }
 
 pub(super) fn target(page: &mut Page<'_>, report: &Report) {

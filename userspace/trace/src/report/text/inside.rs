@@ -3,13 +3,16 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::hops::in_unit;
-use super::page::{Page, Tone, left, right, who};
+use super::page::{Page, Tone, glued, left, listed, right, who};
 use crate::escape::visible;
+use crate::report::agreement::differences;
 use crate::report::model::{Dist, InProcess, InProcessRow, Report};
 use crate::report::units::{NONE, count};
 
 /// Width of the metric's name; a longer one has a line of its own.
-const NAME: usize = 21;
+const NAME: usize = 17;
+/// Buckets told where the two disagree.
+const BUCKETS: usize = 3;
 /// Processes shown; the JSON has all.
 const PROCESSES: usize = 4;
 
@@ -48,11 +51,11 @@ fn table(page: &mut Page<'_>, who: &str, process: &InProcess) {
     page.text(Tone::Bold, "", &format!("{who} {}", visible(&process.role)));
     page.line(
         Tone::Dim,
-        "                         inside                        outside              only",
+        "                     inside                        outside              only",
     );
     page.line(
         Tone::Dim,
-        "metric                  times     p50     p99     max   times     p50     p99 in one",
+        "metric              times     p50     p99     max   times     p50     p99 in one",
     );
     // A process can have hundreds that never moved; they are in the JSON.
     let moved = |r: &&InProcessRow| r.inside.count + r.outside.as_ref().map_or(0, |o| o.count) > 0;
@@ -89,4 +92,25 @@ fn row(page: &mut Page<'_>, row: &InProcessRow) {
         Tone::Plain,
         &format!("{start}{}{outside}", figures(&row.inside, true)),
     );
+    if let (Some(n), Some(outside)) = (row.unexplained.filter(|n| *n > 0), &row.outside) {
+        let value = |v| in_unit(v, Some(&row.unit));
+        let buckets = differences(&row.inside, outside)
+            .into_iter()
+            .map(|(idx, a, b)| {
+                let (from, until) = phux_perf::bucket_bounds(usize::from(idx));
+                glued(&format!(
+                    "{} to {}: {} and {}",
+                    value(from),
+                    value(until),
+                    count(a),
+                    count(b)
+                ))
+            });
+        let text = format!(
+            "warning: {} samples more than losses explain are in one of the two only (inside and outside): {}",
+            count(n),
+            listed(buckets, BUCKETS)
+        );
+        page.text(Tone::Bold, "  ", &text);
+    }
 }

@@ -55,6 +55,18 @@ pub fn render_interval(report: &Report) -> String {
     page.line(Tone::Plain, &line);
 
     let mut remarks = Vec::new();
+    if let Some(e) = report.echoes.as_ref().filter(|e| e.inputs > 0) {
+        let l = &e.length;
+        let figures = format!(
+            "{} of {} inputs echoed, p50 {} p99 {} max {}",
+            count(l.count),
+            count(e.inputs),
+            duration(l.p50),
+            duration(l.p99),
+            duration(l.max)
+        );
+        remarks.push(glued(&figures));
+    }
     if let Some(t) = threads.first().filter(|t| longest(t) >= WORTH_NAMING_NS) {
         let tasks = t.ran_instead.iter().filter(|c| c.kind == CulpritKind::Task);
         let behind = tasks.max_by_key(|c| c.ns).map_or_else(String::new, |c| {

@@ -1,20 +1,25 @@
 //! The report as a person reads it: 80 columns, the verdict first.
 
+mod classes;
+mod echo_line;
 mod head;
 mod hops;
 mod inside;
 mod interval;
 mod page;
 mod ptys;
+mod slow;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod waterfall;
 
 use super::model::{Backend, Culprit, Report};
 use super::units::duration;
 use super::words;
 use page::{Page, glued, listed};
 
+pub use echo_line::{ECHO_HEAD, echo_line};
 pub use interval::render_interval;
 
 /// How the report is written.
@@ -24,6 +29,12 @@ pub struct Style {
     pub color: bool,
     /// Rows that a table shows before the rest is summed up in one line.
     pub rows: usize,
+    /// Columns of the terminal; more than 80 are not used, and with fewer the bars shrink.
+    pub columns: usize,
+    /// Group the waits of echoes by scheduling class.
+    pub by_class: bool,
+    /// Seconds east of UTC at a moment in seconds since the Unix epoch.
+    pub offset: fn(u64) -> i64,
 }
 
 impl Default for Style {
@@ -31,6 +42,9 @@ impl Default for Style {
         Style {
             color: false,
             rows: 12,
+            columns: page::WIDTH,
+            by_class: false,
+            offset: |_| 0,
         }
     }
 }
@@ -41,6 +55,11 @@ pub fn render(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     head::limited(&mut page, report);
     head::verdict(&mut page, &report.verdict);
+    waterfall::waterfall(&mut page, report);
+    slow::slow(&mut page, report);
+    if let Some(echoes) = report.echoes.as_ref().filter(|_| style.by_class) {
+        classes::classes(&mut page, echoes);
+    }
     head::target(&mut page, report);
     head::measured(&mut page, report);
     head::notes(&mut page, report);

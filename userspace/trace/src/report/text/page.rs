@@ -5,6 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Style;
 use crate::escape::visible;
+use crate::report::clock;
 
 /// Columns of a page: what every terminal has.
 pub(super) const WIDTH: usize = 80;
@@ -18,6 +19,26 @@ pub(super) enum Tone {
     Plain,
     Bold,
     Dim,
+}
+
+/// A piece of a line, in a colour of its own where the reader asked for colour.
+pub(super) struct Span {
+    text: String,
+    color: Option<u8>,
+}
+
+impl Span {
+    pub(super) fn plain(text: String) -> Span {
+        Span { text, color: None }
+    }
+
+    /// `color` as in `ESC [ color m`.
+    pub(super) fn colored(text: String, color: u8) -> Span {
+        Span {
+            text,
+            color: Some(color),
+        }
+    }
 }
 
 /// Lines so far.
@@ -41,6 +62,50 @@ impl<'a> Page<'a> {
     /// Rows that a table shows before it sums up the rest.
     pub(super) fn rows(&self) -> usize {
         self.style.rows
+    }
+
+    /// Columns that a line may have.
+    pub(super) fn width(&self) -> usize {
+        self.style.columns.min(WIDTH)
+    }
+
+    /// A moment as time of day where the reader is.
+    pub(super) fn time_of_day(&self, unix_ns: u64) -> String {
+        let offset = (self.style.offset)(unix_ns / 1_000_000_000);
+        clock::time_of_day(unix_ns, offset)
+    }
+
+    /// One line in several colours; neighbours of one colour share their sequence.
+    pub(super) fn spans(&mut self, spans: &[Span]) {
+        let plain: String = spans.iter().map(|s| s.text.as_str()).collect();
+        if !self.style.color {
+            self.line(Tone::Plain, &plain);
+            return;
+        }
+        let mut left = plain.trim_end().len();
+        let mut on = None;
+        for span in spans {
+            let text = span
+                .text
+                .get(..left.min(span.text.len()))
+                .unwrap_or_default();
+            left -= text.len();
+            // Between marks of a colour there is nothing that shows it.
+            if span.color != on && !text.is_empty() {
+                if on.is_some() {
+                    self.out.push_str("\x1b[0m");
+                }
+                if let Some(color) = span.color {
+                    self.out.push_str(&format!("\x1b[{color}m"));
+                }
+                on = span.color;
+            }
+            self.out.push_str(&visible(text));
+        }
+        if on.is_some() {
+            self.out.push_str("\x1b[0m");
+        }
+        self.out.push('\n');
     }
 
     /// An empty line, the section's name and what it shows in a few words.
@@ -73,7 +138,11 @@ impl<'a> Page<'a> {
     /// Text over as many lines as it needs: the first begins with `first`, the others with as many spaces.
     pub(super) fn text(&mut self, tone: Tone, first: &str, text: &str) {
         let rest = " ".repeat(first.width());
-        let options = Options::new(WIDTH)
+        let width = self
+            .style
+            .columns
+            .clamp(first.width() + 16, WIDTH.max(first.width() + 16));
+        let options = Options::new(width)
             .initial_indent(first)
             .subsequent_indent(&rest)
             .word_separator(WordSeparator::AsciiSpace)

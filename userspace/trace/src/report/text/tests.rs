@@ -7,6 +7,7 @@ use super::*;
 use crate::escape::is_harmless;
 use crate::report::model::Relation;
 use crate::report::sample::{self, dist, ms, pty, thread, us};
+use crate::report::sample_echoes;
 
 /// Set to write the golden files anew; then read the difference before committing it.
 const UPDATE: &str = "UPDATE_GOLDEN";
@@ -225,4 +226,110 @@ fn no_text_of_a_report_reaches_a_terminal_raw() {
         }
     }
     assert!(tried > 50, "{tried} of {} texts", places.len());
+}
+
+#[test]
+fn echoes_side_by_side() {
+    let style = Style {
+        by_class: true,
+        offset: |_| 7200,
+        ..Style::default()
+    };
+    let text = render(&sample_echoes::rich(), &style);
+    assert_fits(&text);
+    golden("echoes.txt", &text);
+    let text = render_interval(&sample_echoes::rich());
+    assert_fits(&text);
+    assert!(text.contains("inputs echoed, p50 "), "{text}");
+}
+
+#[test]
+fn bars_shrink_with_the_terminal() {
+    let report = sample_echoes::rich();
+    for columns in (0..120).step_by(3).chain([39, 40, 59, 60, 79, 80]) {
+        let style = Style {
+            columns,
+            ..Style::default()
+        };
+        let text = render(&report, &style);
+        let section = text.split("ECHO  ").nth(1).unwrap();
+        let rows: Vec<&str> = section
+            .lines()
+            .filter(|l| l.starts_with("server reads"))
+            .collect();
+        assert_eq!(rows.len(), 1, "{columns}: {section}");
+        let bars = rows[0].matches('░').count();
+        assert!(
+            rows[0].width() <= columns.clamp(33, 80),
+            "{columns}: {}",
+            rows[0]
+        );
+        assert_eq!(bars > 0, columns >= 40, "{columns}: {}", rows[0]);
+        assert!(rows[0].contains("ms"), "the times stay: {}", rows[0]);
+    }
+}
+
+#[test]
+fn bars_are_told_apart_without_colour_and_coloured_where_asked() {
+    let report = sample_echoes::rich();
+    let plain = render(&report, &Style::default());
+    let mut colour = render(
+        &report,
+        &Style {
+            color: true,
+            ..Style::default()
+        },
+    );
+    assert!(colour.contains("\x1b[31m░"), "waits are red");
+    for code in 0..=36 {
+        colour = colour.replace(&format!("\x1b[{code}m"), "");
+    }
+    assert_eq!(colour, plain);
+}
+
+#[test]
+fn hostile_names_in_echoes_do_nothing() {
+    let report = sample_echoes::rich();
+    let json = serde_json::to_string(&report).unwrap();
+    let json = json
+        .replace("rustc", "\\u001b[2J\\u009b31m")
+        .replace("tmux: server", "\\u202e\\u001b]0;owned\\u0007")
+        .replace("session-3.scope", "\\u001b[2J");
+    let report: Report = serde_json::from_str(&json).unwrap();
+    let style = Style {
+        by_class: true,
+        ..Style::default()
+    };
+    assert_fits(&render(&report, &style));
+    assert_fits(&render_interval(&report));
+}
+
+#[test]
+fn a_disagreement_is_a_warning_with_its_buckets() {
+    let mut report = sample::rich();
+    let of = |samples: &[(u64, u64)]| dist(samples);
+    report.in_process = vec![crate::report::model::InProcess {
+        pid: 14407,
+        role: "server".into(),
+        rows: vec![crate::report::model::InProcessRow {
+            metric: "pty.queue_wait".into(),
+            unit: "micros".into(),
+            inside: of(&[(3, 900), (20, 4)]),
+            outside: Some(of(&[(3, 400)])),
+            differing: Some(504),
+            unexplained: None,
+        }],
+        missing: None,
+    }];
+    let calm = render(&report, &Style::default());
+    assert!(!calm.contains("warning"), "{calm}");
+    crate::report::agreement::mark(&mut report.in_process, &[]);
+    let text = render(&report, &Style::default());
+    assert_fits(&text);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("warning: 492 samples more"), "{text}");
+    assert!(
+        flat.contains("3.00µs to 3.00µs: 900 and 400, 20.0µs to 20.0µs: 4 and 0"),
+        "{text}"
+    );
 }

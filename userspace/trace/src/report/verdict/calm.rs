@@ -24,6 +24,7 @@ pub(super) fn no_data(report: &Report) -> Verdict {
         cause: Cause::NoData,
         sentence,
         evidence: limits(report),
+        advice: Vec::new(),
     }
 }
 
@@ -103,6 +104,7 @@ pub(super) fn nothing_wrong(report: &Report) -> Verdict {
                     figures(&threads)
                 ),
                 evidence,
+                advice: Vec::new(),
             };
         }
         format!(
@@ -117,6 +119,7 @@ pub(super) fn nothing_wrong(report: &Report) -> Verdict {
         cause: Cause::NothingWrong,
         sentence,
         evidence,
+        advice: Vec::new(),
     }
 }
 
