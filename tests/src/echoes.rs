@@ -36,7 +36,7 @@ pub struct Typed {
     pub late: u64,
 }
 
-/// An `echo` line.
+/// A `chain` line.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Echo {
     /// Counts up from 1.
@@ -134,7 +134,7 @@ impl Echoes {
         for line in &told.lines {
             let value: serde_json::Value = typed(line);
             match value["type"].as_str() {
-                Some("echo") => told.echoes.push(typed(line)),
+                Some("chain") => told.echoes.push(typed(line)),
                 Some("echo_counts") => {
                     let fields = value.as_object().into_iter().flatten();
                     let numbers = fields.filter_map(|(k, v)| Some((k.clone(), v.as_u64()?)));
@@ -178,8 +178,11 @@ impl Told {
         for key in keys {
             panes.entry(pane(key)).or_default().0.push(key);
         }
+        // A target that was named can have panes that are not the typist's.
         for echo in &self.echoes {
-            panes.entry(echo.index).or_default().1.push(echo);
+            if let Some((_, echoes)) = panes.get_mut(&echo.index) {
+                echoes.push(echo);
+            }
         }
         let (mut least, mut most) = (i128::MIN, i128::MAX);
         let mut shorter = Vec::new();

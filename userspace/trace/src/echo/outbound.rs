@@ -54,9 +54,9 @@ pub(super) fn follow<'h>(
         way: &mut way,
         bytes: 0,
     };
-    if let Some(read) = out.to_server() {
+    if let Some(read) = out.through_program() {
         if shown {
-            out.to_client(&read, clients);
+            out.through_client(&read, clients);
         } else {
             let bytes = out.bytes;
             out.way.ends(End::Echoed { bytes });
@@ -97,7 +97,7 @@ impl<'h> Outbound<'h, '_> {
     }
 
     /// Through the program to the server's read; `None` where it does not get so far.
-    fn to_server(&mut self) -> Option<Act> {
+    fn through_program(&mut self) -> Option<Act> {
         let (pty, write) = (self.input.pty, &self.input.write);
         let pipe = self.pipe(Side::Slave)?;
         let fate = pipe.flow.fate(write);
@@ -257,7 +257,7 @@ impl<'h> Outbound<'h, '_> {
     }
 
     /// From the server's read to the client's terminal.
-    fn to_client(&mut self, read: &Act, clients: &impl Clients) {
+    fn through_client(&mut self, read: &Act, clients: &impl Clients) {
         let (pty, server) = (self.input.pty, read.call.pid);
         let out = |a: &Act| match a.deed {
             Deed::Write(p, Side::Slave) => p != pty,

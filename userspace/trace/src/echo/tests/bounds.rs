@@ -97,7 +97,7 @@ proptest! {
         let mut chains = Vec::new();
         for (i, b) in raw.iter().enumerate() {
             follower.push(nonsense(b));
-            if i % 50 == 0 {
+            if i.is_multiple_of(50) {
                 chains.extend(follower.settle(BASE + 1_000_000 * u64::from(b[0])));
             }
         }
@@ -125,7 +125,7 @@ fn nonsense(b: &[u8; 12]) -> Event {
         devpts: 1,
         index: u32::from(b[3] % 3),
     };
-    let side = if b[4] % 2 == 0 {
+    let side = if b[4].is_multiple_of(2) {
         Side::Master
     } else {
         Side::Slave
@@ -135,7 +135,7 @@ fn nonsense(b: &[u8; 12]) -> Event {
             at,
             pty,
             side,
-            write: b[6] % 2 == 0,
+            write: b[6].is_multiple_of(2),
             result: i64::from(b[7]) - 8,
             duration_ns: n(8) * 100_000,
         }),
@@ -150,21 +150,21 @@ fn nonsense(b: &[u8; 12]) -> Event {
             queued_by_tid: tid + u32::from(b[6] % 2) * 100,
             queued: ts.saturating_sub(n(7) * 100_000),
             started: ts.saturating_sub(n(8) * 50_000),
-            mute: b[9] % 2 == 0,
+            mute: b[9].is_multiple_of(2),
             place: Default::default(),
             blame: ShortBlame::default(),
         }),
         2 => Event::Sock(Sock {
             at,
             conn: n(3) % 3,
-            send: b[6] % 2 == 0,
+            send: b[6].is_multiple_of(2),
             result: i64::from(b[7]) - 8,
             duration_ns: n(8) * 100_000,
             peer: u32::from(b[9] % 4),
         }),
         _ => Event::Off(Box::new(Off {
             at,
-            left: ts.saturating_sub(n(7) * 100_000) * u64::from(b[10] % 4 != 0),
+            left: ts.saturating_sub(n(7) * 100_000) * u64::from(!b[10].is_multiple_of(4)),
             runnable: ts.saturating_sub(n(8) * 50_000),
             throttled_ns: n(9) * 10_000,
             interrupt_ns: n(10) * 10_000,
@@ -177,7 +177,7 @@ fn nonsense(b: &[u8; 12]) -> Event {
                     tid: 1 + u32::from(b[9] % 6),
                 },
             },
-            woken_by_flush: (b[11] % 3 == 0).then_some((pty, side)),
+            woken_by_flush: (b[11].is_multiple_of(3)).then_some((pty, side)),
             ..Off::default()
         })),
     }
