@@ -178,8 +178,11 @@ impl Told {
         for key in keys {
             panes.entry(pane(key)).or_default().0.push(key);
         }
+        // A target that was named can have panes that are not the typist's.
         for echo in &self.echoes {
-            panes.entry(echo.index).or_default().1.push(echo);
+            if let Some((_, echoes)) = panes.get_mut(&echo.index) {
+                echoes.push(echo);
+            }
         }
         let (mut least, mut most) = (i128::MIN, i128::MAX);
         let mut shorter = Vec::new();

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use phux_trace_tests::echoes::{Echoes, Typed};
+use phux_trace_tests::echoes::{Echo, Echoes, Typed};
 use phux_trace_tests::machine::output_of;
 use phux_trace_tests::truth::Program;
 use phux_trace_tests::{bin, exclusive, need_root, need_tool, procfs, wait_for};
@@ -210,16 +210,35 @@ fn phux() {
             &phux, "--socket", &socket, "new", "-s", "t", "--", &program, "--echo",
         ],
     );
+    let phux_command =
+        |args: &[&str]| output_of(Command::new(&phux).args(["--socket", &socket]).args(args));
+    let report: serde_json::Value =
+        serde_json::from_str(&phux_command(&["perf", "--json"])).expect("a report");
+    let server = report["pid"].as_u64().and_then(|p| u32::try_from(p).ok());
+    let server = server.expect("its pid");
     let echoes = Echoes::of(&["phux"]);
     let typed: Typed = typist.work(SOON);
     let told = echoes.stop();
-    output_of(Command::new(&phux).args(["--socket", &socket, "kill", "t"]));
-    typist.finish();
-    println!("{:?}", told.counts);
-    let pane = told.echoes.first().expect("echoes").index;
+    let child = procfs::children(server)
+        .first()
+        .copied()
+        .expect("the program");
+    let of_child = |e: &&Echo| e.links.iter().any(|l| l.actor.pid == child);
+    let pane = told.echoes.iter().find(of_child).expect("echoes").index;
     let shorter = told.assert_matches(&typed.keys, |_| pane);
     assert!(shorter < 1_000_000, "{shorter} ns");
     // Both views of the same keys: sequence numbers from inside, wake-ups and bytes from outside.
-    assert_eq!(told.count("contradicted"), 0);
-    assert!(told.count("confirmed") >= 55, "{:?}", told.counts);
+    let ours = || told.echoes.iter().filter(|e| e.index == pane);
+    let said = |word| ours().filter(|e| e.confirmed == word).count();
+    assert_eq!(
+        said(Some(false)),
+        0,
+        "{:?}",
+        ours().find(|e| e.confirmed == Some(false))
+    );
+    assert!(said(Some(true)) >= 55, "{:?}", told.counts);
+    let exact = ours().filter(|e| !e.inexact).count();
+    println!("{exact} of 60 exact");
+    phux_command(&["kill", "t"]);
+    typist.finish();
 }

@@ -81,7 +81,9 @@ impl Hops {
         let [_, pane, _] = self.after(&marks.input?, Kind::InputWritten)?.args;
         let read = marks.read?;
         let [bytes, of, _] = self.after(&read, Kind::Read)?.args;
-        if of != pane || bytes != read.call.bytes() {
+        // A read that was called before tracing began has no size here.
+        let seen = read.call.bytes();
+        if of != pane || (seen != 0 && bytes != seen) {
             return Some(false);
         }
         let Some(sent) = marks.sent else {

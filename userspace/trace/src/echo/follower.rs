@@ -229,6 +229,12 @@ impl Follower {
         &self.counts
     }
 
+    /// Records that are kept.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> usize {
+        self.history.len() + self.staged.len() + self.open.len()
+    }
+
     /// All events up to `drained_ns`, when the rings began to be emptied, have been pushed: gives the
     /// chains that have ended by now, by number.
     pub fn settle(&mut self, drained_ns: u64) -> Vec<Chain> {
@@ -290,20 +296,32 @@ impl Follower {
             id: self.counts.inputs,
             pty: io.pty,
             write,
+            next: 0,
         });
     }
 
     fn resolve(&mut self, ended: Option<u64>) -> Vec<Chain> {
         let mut chains = Vec::new();
         let mut open = std::mem::take(&mut self.open);
-        open.retain(|input| match self.chain(input, ended) {
-            Some((chain, origin)) => {
-                self.known.learn(&self.history, input, origin);
-                self.counts.add(&chain);
-                chains.push(chain);
-                false
+        open.retain_mut(|input| {
+            if ended.is_none() && self.horizon < input.next {
+                return true;
             }
-            None => true,
+            match self.chain(input, ended) {
+                Some((chain, origin)) => {
+                    self.known.learn(&self.history, input, origin);
+                    self.counts.add(&chain);
+                    chains.push(chain);
+                    false
+                }
+                None => {
+                    let age = self.horizon.saturating_sub(input.write.begin);
+                    let over = input.write.begin.saturating_add(self.config.limit_ns);
+                    let later = self.horizon.saturating_add((age / 4).max(GRACE_NS / 4));
+                    input.next = later.min(over.saturating_add(GRACE_NS));
+                    true
+                }
+            }
         });
         self.open = open;
         chains

@@ -15,6 +15,8 @@ pub(super) struct Input {
     pub(super) id: u64,
     pub(super) pty: PtyId,
     pub(super) write: Call,
+    /// Not looked at before, ns: one that has been waited for in vain is waited for a little longer.
+    pub(super) next: u64,
 }
 
 /// Who is a client of whom.
@@ -50,14 +52,14 @@ pub(super) fn follow<'h>(
         search,
         input,
         way: &mut way,
+        bytes: 0,
     };
-    if let Some(read) = out.to_server() {
+    if let Some(read) = out.through_program() {
         if shown {
-            out.to_client(&read, clients);
+            out.through_client(&read, clients);
         } else {
-            out.way.ends(End::Echoed {
-                bytes: read.call.bytes(),
-            });
+            let bytes = out.bytes;
+            out.way.ends(End::Echoed { bytes });
         }
     }
     (way, origin)
@@ -67,6 +69,8 @@ struct Outbound<'h, 'w> {
     search: Search<'h>,
     input: &'w Input,
     way: &'w mut Way<'h>,
+    /// Of the answer's first write; of the kernel's own echo as many as the read gave.
+    bytes: u64,
 }
 
 /// When flush work stood in the queue for a write: not before the write.
@@ -93,7 +97,7 @@ impl<'h> Outbound<'h, '_> {
     }
 
     /// Through the program to the server's read; `None` where it does not get so far.
-    fn to_server(&mut self) -> Option<Act> {
+    fn through_program(&mut self) -> Option<Act> {
         let (pty, write) = (self.input.pty, &self.input.write);
         let pipe = self.pipe(Side::Slave)?;
         let fate = pipe.flow.fate(write);
@@ -193,6 +197,7 @@ impl<'h> Outbound<'h, '_> {
         self.way.exact &= found.exact;
         self.way.end = End::Undelivered;
         let write = found.act.call;
+        self.bytes = write.bytes();
         let pipe = self.pipe(Side::Master)?;
         let read = match pipe.flow.fate(&write) {
             Taken::By(read) if self.in_time(&read) => Some(read),
@@ -216,7 +221,7 @@ impl<'h> Outbound<'h, '_> {
             Some(write) => match pipe.flow.fate(write) {
                 Taken::By(read) => (Some(read), pipe.flow.was_behind(write)),
                 Taken::Never => (self.unseen_read(pipe, flush), false),
-                Taken::NotYet => (None, false),
+                Taken::NotYet => (None, pipe.flow.was_behind(write)),
             },
             None => pipe.flow.first_after(flush.started),
         };
@@ -230,6 +235,7 @@ impl<'h> Outbound<'h, '_> {
     }
 
     fn master_read(&mut self, read: Option<Call>, behind: bool) -> Option<Act> {
+        self.way.exact &= !behind;
         let Some(call) = read else {
             let reader = self.pipe(Side::Master).and_then(|p| p.flow.last_taker());
             let reader = reader.unwrap_or((self.input.write.pid, 0));
@@ -237,7 +243,9 @@ impl<'h> Outbound<'h, '_> {
                 .pending(LinkKind::MasterRead, reader, self.search.deadline);
             return None;
         };
-        self.way.exact &= !behind;
+        if self.bytes == 0 {
+            self.bytes = call.bytes();
+        }
         self.way
             .thread(LinkKind::MasterRead, (call.pid, call.tid), call.end);
         let read = Act {
@@ -249,7 +257,7 @@ impl<'h> Outbound<'h, '_> {
     }
 
     /// From the server's read to the client's terminal.
-    fn to_client(&mut self, read: &Act, clients: &impl Clients) {
+    fn through_client(&mut self, read: &Act, clients: &impl Clients) {
         let (pty, server) = (self.input.pty, read.call.pid);
         let out = |a: &Act| match a.deed {
             Deed::Write(p, Side::Slave) => p != pty,
@@ -266,14 +274,15 @@ impl<'h> Outbound<'h, '_> {
         self.way.exact &= found.exact;
         match found.act.deed {
             Deed::Send(conn) => self.sent(conn, &found.act, clients),
-            _ => self.shown(&found.act, read.call.bytes()),
+            _ => self.shown(&found.act),
         }
     }
 
-    fn shown(&mut self, write: &Act, bytes: u64) {
+    fn shown(&mut self, write: &Act) {
         let who = (write.call.pid, write.call.tid);
         self.way.thread(LinkKind::ClientWrite, who, write.call.end);
         self.way.marks.shown = Some(*write);
+        let bytes = self.bytes;
         self.way.ends(End::Echoed { bytes });
     }
 
@@ -281,7 +290,6 @@ impl<'h> Outbound<'h, '_> {
     fn sent(&mut self, conn: u64, send: &Act, clients: &impl Clients) {
         self.way.marks.sent = Some(*send);
         let sender = (send.call.pid, send.call.tid);
-        let bytes = self.way.marks.read.map_or(0, |r| r.call.bytes());
         let known = self.history().conn(conn);
         let flow = known.and_then(|c| c.sent_by(send.call.pid));
         let peer = known.and_then(|c| c.other(send.call.pid));
@@ -293,6 +301,7 @@ impl<'h> Outbound<'h, '_> {
                 // Nobody tells what the client does with it.
                 self.way
                     .thread(LinkKind::ServerOutput, sender, send.call.end);
+                let bytes = self.bytes;
                 self.way.ends(End::Echoed { bytes });
                 return;
             }
@@ -326,7 +335,7 @@ impl<'h> Outbound<'h, '_> {
             Effect::Found(found) => {
                 self.way.threads(LinkKind::ClientWrite, &found.steps);
                 self.way.exact &= found.exact;
-                self.shown(&found.act, bytes);
+                self.shown(&found.act);
             }
             _ => self
                 .way

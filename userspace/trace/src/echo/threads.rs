@@ -12,6 +12,9 @@ use crate::stats::{PtyId, Side};
 const REACH: usize = 32;
 /// Hands that a thing can go through on its way back to its cause.
 const DEPTH: u32 = 8;
+/// Acts of one thread that are looked through for a cause: who did more since it last slept, or
+/// never sleeps, has none that could be told.
+const LOOK_BACK: usize = 256;
 /// Sleeps that only a timer or an interrupt ended, after which a thread still does the same.
 const NAPS: usize = 8;
 
@@ -250,6 +253,7 @@ fn back(
     let since = wake.map_or(0, |o| o.at.ts);
     let mut acts = thread
         .acts_back_from(at)
+        .take(LOOK_BACK)
         .take_while(|a| a.call.end >= since);
     let step = Step {
         pid,
@@ -277,6 +281,7 @@ fn back(
     // It has written already since it was woken: that was what it was woken for.
     let mut acts = thread
         .acts_back_from(at)
+        .take(LOOK_BACK)
         .take_while(|a| a.call.begin >= wake.at.ts);
     let spent = acts.any(|a| matches!(a.deed, Deed::Write(..) | Deed::Send(_)));
     let handed = if spent { at } else { wake.runnable };

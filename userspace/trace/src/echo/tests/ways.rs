@@ -121,8 +121,7 @@ fn a_client_that_is_not_traced_ends_where_the_server_sends() {
         let script: Vec<&str> = script
             .lines()
             .filter(|l| {
-                !l.trim()
-                    .split_whitespace()
+                !l.split_whitespace()
                     .nth(1)
                     .is_some_and(|w| w.starts_with("client"))
             })
