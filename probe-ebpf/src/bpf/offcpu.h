@@ -13,7 +13,7 @@
 #define TS_COMPAT 0x0002
 /* arm64, thread_info.flags: the same of the whole thread. */
 #define TIF_32BIT 22
-/* A group without a quota of its own; so says also hierarchical_quota of one below no quota. */
+/* A group without a quota of its own. */
 #define RUNTIME_INF (~0ULL)
 /* So many groups are looked at, from the thread's own upwards. systemd makes five or six. */
 #define GROUPS_UP 12
@@ -54,13 +54,21 @@ static __always_inline void throttling_of(struct throttling *x, struct task_stru
 	struct task_group *group;
 
 	x->queue = 0;
-	if (!bpf_core_field_exists(queue->tg->cfs_bandwidth.hierarchical_quota))
+	if (!bpf_core_field_exists(queue->tg->cfs_bandwidth.quota))
 		return;
+	/* Not by hierarchical_quota, which is wrong on 6.1. */
+	x->of_groups = 0;
 	group = queue->tg;
+	for (int i = 0; i < GROUPS_UP && group; i++) {
+		if (group->cfs_bandwidth.quota != RUNTIME_INF) {
+			x->queue = (__u64)queue;
+			x->of_groups += group->cfs_bandwidth.throttled_time;
+		}
+		group = group->parent;
+	}
 	/* Neither it nor one above it has a quota: nearly always. */
-	if (!group || group->cfs_bandwidth.hierarchical_quota == (__s64)RUNTIME_INF)
+	if (!x->queue)
 		return;
-	x->queue = (__u64)queue;
 	x->of_queue = 0;
 	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
 		__u64 since = queue->throttled_clock_self, clock = queue->rq->clock;
@@ -68,12 +76,6 @@ static __always_inline void throttling_of(struct throttling *x, struct task_stru
 		x->of_queue = queue->throttled_clock_self_time;
 		if (since && since < clock)
 			x->of_queue += clock - since;
-	}
-	x->of_groups = 0;
-	for (int i = 0; i < GROUPS_UP && group; i++) {
-		if (group->cfs_bandwidth.quota != RUNTIME_INF)
-			x->of_groups += group->cfs_bandwidth.throttled_time;
-		group = group->parent;
 	}
 }
 
