@@ -185,6 +185,9 @@ struct io_stats {
 	struct hist size; /* bytes, of calls that moved any */
 	struct hist duration; /* ns, of the same calls */
 	__u64 empty; /* end of file, EAGAIN, EINTR, EIO ... */
+	__u32 by;    /* process that called last: a PTY can come and go between two looks at who holds it */
+	__u32 unused;
+	char comm[COMM_LEN]; /* its leader's */
 };
 
 /* Key of pty_flush: work that carries data *towards* this side. */
