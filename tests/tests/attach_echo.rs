@@ -173,8 +173,9 @@ fn assert_slept(run: &Run, slept: &Slept) {
     if slept.what == "nanosleep" {
         let by_timer = right.iter().filter(|o| o.wake == "interrupt").count() as u64;
         assert!(by_timer >= nearly_all(slept.times), "{sleeps:?}");
+        // Where each instruction is emulated the timer is half over before the thread sleeps.
         assert!(
-            right.iter().all(|o| o.blocked_ns > Some(900_000)),
+            slowness() > 1 || right.iter().all(|o| o.blocked_ns > Some(900_000)),
             "{right:?}"
         );
     }
@@ -483,7 +484,7 @@ fn throttled_time_is_what_the_cgroup_says() {
     // 100 ms of CPU time at 5 ms a period of 100 ms: up to 95 ms in each of 20 periods.
     assert!(throttled > 300_000_000, "hardly throttled: {throttled} ns");
     assert!(
-        told.abs_diff(throttled) <= throttled / 10,
+        told.abs_diff(throttled) <= throttled / if slowness() > 1 { 5 } else { 10 },
         "{told} ns told, {throttled} ns by cpu.stat"
     );
     let level = lines.iter().rev().find_map(|line| {

@@ -59,7 +59,6 @@ struct autogroup {
 
 struct cfs_bandwidth { /* empty without CONFIG_CFS_BANDWIDTH */
 	__u64 quota;
-	__s64 hierarchical_quota;
 	__u64 throttled_time;
 };
 

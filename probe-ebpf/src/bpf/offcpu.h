@@ -13,11 +13,8 @@
 #define TS_COMPAT 0x0002
 /* arm64, thread_info.flags: the same of the whole thread. */
 #define TIF_32BIT 22
-/* A group without a quota of its own; so says also hierarchical_quota of one below no quota. */
+/* A group without a quota of its own. */
 #define RUNTIME_INF (~0ULL)
-/* So many groups are looked at, from the thread's own upwards. systemd makes five or six. */
-#define GROUPS_UP 12
-
 /* The system call that a thread is in: enum left of it. */
 static __always_inline __u32 syscall_of(struct task_struct *p, __s32 *nr)
 {
@@ -47,6 +44,19 @@ static __always_inline bool in_iowait(struct task_struct *task)
 	return BPF_CORE_READ_BITFIELD(task, in_iowait);
 }
 
+/* Adds one group; gives the one above it. */
+static __always_inline struct task_group *add_group(struct throttling *x, struct cfs_rq *queue,
+						    struct task_group *group)
+{
+	if (!group)
+		return NULL;
+	if (group->cfs_bandwidth.quota != RUNTIME_INF) {
+		x->queue = (__u64)queue;
+		x->of_groups += group->cfs_bandwidth.throttled_time;
+	}
+	return group->parent;
+}
+
 /* How long the thread's group has been throttled so far, on its CPU and at all. */
 static __always_inline void throttling_of(struct throttling *x, struct task_struct *p)
 {
@@ -54,13 +64,18 @@ static __always_inline void throttling_of(struct throttling *x, struct task_stru
 	struct task_group *group;
 
 	x->queue = 0;
-	if (!bpf_core_field_exists(queue->tg->cfs_bandwidth.hierarchical_quota))
+	if (!bpf_core_field_exists(queue->tg->cfs_bandwidth.quota))
 		return;
+	/* Not by hierarchical_quota, which is wrong on 6.1. systemd makes five or six levels; eight are looked at. */
+	x->of_groups = 0;
 	group = queue->tg;
+	/* No loop: there the compiler keeps fields' offsets in registers, which newer kernels refuse. */
+	group = add_group(x, queue, add_group(x, queue, add_group(x, queue, group)));
+	group = add_group(x, queue, add_group(x, queue, add_group(x, queue, group)));
+	add_group(x, queue, add_group(x, queue, group));
 	/* Neither it nor one above it has a quota: nearly always. */
-	if (!group || group->cfs_bandwidth.hierarchical_quota == (__s64)RUNTIME_INF)
+	if (!x->queue)
 		return;
-	x->queue = (__u64)queue;
 	x->of_queue = 0;
 	if (bpf_core_field_exists(queue->throttled_clock_self_time)) {
 		__u64 since = queue->throttled_clock_self, clock = queue->rq->clock;
@@ -68,12 +83,6 @@ static __always_inline void throttling_of(struct throttling *x, struct task_stru
 		x->of_queue = queue->throttled_clock_self_time;
 		if (since && since < clock)
 			x->of_queue += clock - since;
-	}
-	x->of_groups = 0;
-	for (int i = 0; i < GROUPS_UP && group; i++) {
-		if (group->cfs_bandwidth.quota != RUNTIME_INF)
-			x->of_groups += group->cfs_bandwidth.throttled_time;
-		group = group->parent;
 	}
 }
 
