@@ -7,14 +7,7 @@ use phux_trace_tests::{exclusive, need_tool};
 
 /// Too old, the oldest that shall work, one between, and the newest that Debian has; DTrace on
 /// one of them; scheduling on one CPU in counted time. The rest is for the whole matrix.
-const RUNS: [&str; 6] = [
-    "6.1",
-    "6.12",
-    "newest",
-    "dtrace@6.12",
-    "scenarios",
-    "5.10",
-];
+const RUNS: [&str; 6] = ["6.1", "6.12", "newest", "dtrace@6.12", "scenarios", "5.10"];
 
 #[test]
 fn every_kernel_does_the_same_or_says_that_it_is_too_old() {
