@@ -10,14 +10,17 @@ pub mod bpf;
 pub mod bpftrace;
 pub mod classes;
 pub mod dtrace;
+pub mod fuzz;
 pub mod machine;
 pub mod muxers;
+pub mod nobody;
 pub mod notes;
 pub mod procfs;
 pub mod ptys;
 pub mod report;
 pub mod running;
 pub mod truth;
+pub mod untouched;
 pub mod wait;
 
 pub use bins::{bin, example};

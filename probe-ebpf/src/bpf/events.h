@@ -67,6 +67,7 @@ struct culprit {
 	__u32 more_pids; /* there were others */
 	struct sched_class sched;
 	__u32 unused;
+	__u64 cgroup; /* when last seen; only when following echoes */
 };
 
 /* Who woke a traced thread, or queued a flush, by name of the process. */
@@ -117,6 +118,7 @@ enum relation {
 	REL_TARGET = 1, /* named by the user, or forked from such a one without exec */
 	REL_CHILD = 2,  /* started by a target */
 	REL_PEER = 3,   /* at the other end of one of the target's PTYs */
+	REL_CLIENT = 4, /* at the other end of one of the target's sockets, with a terminal of its own */
 };
 
 /* What a thread is doing. */
@@ -183,6 +185,9 @@ struct io_stats {
 	struct hist size; /* bytes, of calls that moved any */
 	struct hist duration; /* ns, of the same calls */
 	__u64 empty; /* end of file, EAGAIN, EINTR, EIO ... */
+	__u32 by;    /* process that called last: a PTY can come and go between two looks at who holds it */
+	__u32 unused;
+	char comm[COMM_LEN]; /* its leader's */
 };
 
 /* Key of pty_flush: work that carries data *towards* this side. */
@@ -222,9 +227,9 @@ enum event_type {
 	EV_EXIT = 1, /* struct ev_exit: a traced thread ended */
 	EV_EXEC,     /* struct ev_task */
 	EV_FORK,     /* struct ev_task */
-	EV_IO,       /* struct ev_io, only when streaming */
-	EV_FLUSH,    /* struct ev_flush, only when streaming */
-	EV_HOP,      /* struct ev_hop, only when streaming */
+	EV_IO,       /* struct ev_io, when streaming or following echoes */
+	EV_FLUSH,    /* struct ev_flush, the same */
+	EV_HOP,      /* struct ev_hop, the same */
 	EV_OFF,      /* struct ev_off, only when following echoes */
 	EV_SOCK,     /* struct ev_sock, only when following echoes */
 };

@@ -68,6 +68,7 @@ const RUNS: [Run; 3] = [
             // Those need tools that are not here.
             without("attach_sched", &["bpftrace", "runqlat"]),
             all("attach_hops"),
+            all("attach_echo"),
             // Those are many runs of what the kernel has no part in.
             without("attach_life", &["hostile", "wrapped", "schema", "refused"]),
         ],

@@ -50,6 +50,13 @@ pub enum Blocked {
     },
 }
 
+impl Blocked {
+    /// Privileges are all that is missing: figures that need none can be had.
+    pub fn is_ours_to_have(&self) -> bool {
+        matches!(self, Blocked::Privileges | Blocked::UserNamespace)
+    }
+}
+
 /// Tries everything without which `attach` cannot run; gives phux-trace's own pid namespace.
 ///
 /// # Errors
