@@ -124,15 +124,18 @@ fn a_target_that_execs_is_followed_and_named() {
         return;
     }
     let _alone = exclusive();
-    let mut shell = Running::start(Command::new("sh").args(["-c", "read -r x; exec sleep 1000"]));
+    // No command of busybox's: those are called `exe` until they give themselves another name.
+    let hog = env!("CARGO_BIN_EXE_hog");
+    let script = format!("read -r x; exec {hog} 1 1000000");
+    let mut shell = Running::start(Command::new("sh").args(["-c", &script]));
     let pid = shell.pid();
     wait_for(SOON, || procfs::sleeps(pid, pid).then_some(())).expect("reads");
     let attached = Attached::to(pid);
     shell.say("go");
-    wait_for(SOON, || (procfs::comm(pid)? == "sleep").then_some(())).expect("execs");
+    wait_for(SOON, || (procfs::comm(pid)? == "hog").then_some(())).expect("execs");
     let report = attached.stop();
     let text = format!("{:?} {:?}", report.processes(), report.notes());
-    assert!(text.contains("sleep"), "the exec is told: {text}");
+    assert!(text.contains("became hog"), "the exec is told: {text}");
     assert!(report.thread(pid).wait.count > 0);
 }
 
