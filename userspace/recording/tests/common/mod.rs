@@ -1,0 +1,74 @@
+//! What several tests of this crate need.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use phux_recording::*;
+
+/// A recording's row, of a fixed moment.
+pub(crate) fn run() -> Run {
+    Run {
+        ts: 1_000_000,
+        host: "testhost".into(),
+        kernel: "6.18.0".into(),
+        version: "0.1.0".into(),
+        cpus: 2,
+        unix_ns: 1_773_396_000_000_000_000,
+        target: "tmux".into(),
+        ..Run::default()
+    }
+}
+
+/// A call whose every field is different.
+pub(crate) fn call(i: u64) -> Syscall {
+    Syscall {
+        ts: 1_000_000 + i * 1_000,
+        dur: i % 977,
+        gap: i % 31,
+        tid: 2_000 + (i % 10) as u32,
+        pid: 1_000 + (i % 10) as u32,
+        comm: format!("worker-{}", i % 10).into(),
+        name: Name::fixed("read"),
+        family: Name::fixed("fs"),
+        io_uring: i.is_multiple_of(7),
+        cpu: (i % 2) as u16,
+        fd: (i % 100) as i32 - 1,
+        ret: i as i64 - 5,
+        errno: (i % 3) as u16,
+        bytes: i * 3,
+        runq_ns: i % 11,
+        blocked_ns: i % 13,
+        path: format!("/tmp/file-{}", i % 50).into(),
+        timeout_ns: -1,
+        epoll_target_fd: -1,
+        ..Syscall::default()
+    }
+}
+
+/// All files below a folder, by path, links not followed.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = vec![dir.to_path_buf()];
+    while let Some(dir) = todo.pop() {
+        for entry in std::fs::read_dir(&dir).expect("a folder") {
+            let entry = entry.expect("an entry");
+            if entry.file_type().expect("a type").is_dir() {
+                todo.push(entry.path());
+            } else {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Waits until it is so.
+pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !so() {
+        assert!(Instant::now() < end, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
