@@ -17,10 +17,10 @@ const KINDS: [(&str, bool, bool); 9] = [
 ];
 
 /// A linear congruential generator (Knuth, MMIX): the same rows each time.
-pub(crate) struct Random(pub(crate) u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    fn below(&mut self, n: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)

@@ -38,7 +38,7 @@ impl Dataset {
         let root = Folder::open(dir)?;
         let found = Dataset { root, recovered };
         for table in Table::ALL {
-            if !walk::folders(&found.root, *table)?.is_empty() {
+            if !walk::parts(&found.root, *table)?.is_empty() {
                 return Ok(found);
             }
         }
