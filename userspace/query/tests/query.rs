@@ -7,7 +7,7 @@ use phux_recording::{Name, Options, Recorder, Run, Syscall};
 
 fn record(dir: &Path) {
     let run = Run {
-        host: "testhost".into(),
+        hostname: "testhost".into(),
         unix_ns: 1_773_396_000_000_000_000,
         ..Run::default()
     };

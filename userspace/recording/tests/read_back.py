@@ -26,8 +26,8 @@ def by_pyarrow(root):
             groups.append((stats.min, stats.max))
             rows = pq.ParquetFile(file).read_row_group(group, columns=["ts"])["ts"]
             assert pc.min(rows).as_py() == stats.min and pc.max(rows).as_py() == stats.max
-            values = rows.to_numpy()
-            assert (values[1:] >= values[:-1]).all(), "not sorted by ts"
+            rows = rows.combine_chunks()
+            assert pc.all(pc.less_equal(rows[:-1], rows[1:])).as_py(), "not sorted by ts"
             sorting = meta.row_group(group).sorting_columns
             assert [s.column_index for s in sorting] == [ts], sorting
     paths = pc.value_counts(table["path"].cast("string")).to_pylist()
@@ -54,6 +54,18 @@ def by_duckdb(root):
     return dict(zip(names, row))
 
 
+def unknown_fields(message):
+    """How many fields of a message, and of those in it, Perfetto does not know."""
+    from google.protobuf.message import Message
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    count = len(UnknownFieldSet(message))
+    for _, value in message.ListFields():
+        parts = [value] if isinstance(value, Message) else value if hasattr(value, "add") else []
+        count += sum(unknown_fields(part) for part in parts)
+    return count
+
+
 def by_perfetto(path):
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 
@@ -61,9 +73,9 @@ def by_perfetto(path):
     with open(path, "rb") as file:
         trace.ParseFromString(file.read())
     found = {"packets": len(trace.packet), "slices": 0, "instants": 0, "switches": 0, "wakings": 0}
-    tracks, used, depth, unknown = set(), set(), {}, 0
+    tracks, used, depth = set(), set(), {}
     for packet in trace.packet:
-        unknown += len(packet.UnknownFields()) if hasattr(packet, "UnknownFields") else 0
+        assert unknown_fields(packet) == 0, packet
         if packet.HasField("track_descriptor"):
             assert packet.track_descriptor.uuid not in tracks, "described twice"
             tracks.add(packet.track_descriptor.uuid)

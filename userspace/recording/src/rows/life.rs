@@ -42,8 +42,8 @@ record! {
 record! {
     /// The recording: one row, there from its beginning; written anew at its end.
     Run in run, columns RunColumns {
-        /// Host name.
-        host: Name = Dictionary,
+        /// Host name. (Not `host`: that is a column of each table, from its folder.)
+        hostname: Name = Dictionary,
         /// Kernel release.
         kernel: Name = Dictionary,
         /// Version of phux-trace.

@@ -158,7 +158,7 @@ impl Recorder {
         let place = Arc::new(Place {
             root,
             run: id,
-            host: run.host.to_string(),
+            host: run.hostname.to_string(),
             codec: options.codec,
             sync: options.sync,
         });

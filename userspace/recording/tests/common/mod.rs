@@ -10,7 +10,7 @@ use phux_recording::*;
 pub(crate) fn run() -> Run {
     Run {
         ts: 1_000_000,
-        host: "testhost".into(),
+        hostname: "testhost".into(),
         kernel: "6.18.0".into(),
         version: "0.1.0".into(),
         cpus: 2,
