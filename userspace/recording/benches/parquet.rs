@@ -14,6 +14,7 @@
 mod mix;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,8 +22,19 @@ use std::time::{Duration, Instant};
 
 use phux_recording::{Codec, Dataset, Options, Recorder, Run, Syscall, Table};
 
-/// Counts what all threads allocate.
+/// Counts what all threads allocate, and what each does.
 struct Counting;
+
+thread_local! {
+    static MINE: Cell<u64> = const { Cell::new(0) };
+}
+
+fn count(size: usize) {
+    ALLOCATIONS.fetch_add(1, Relaxed);
+    BYTES.fetch_add(size as u64, Relaxed);
+    // A thread that is ending has no thread-local any more.
+    let _ = MINE.try_with(|mine| mine.set(mine.get() + 1));
+}
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -30,22 +42,19 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 // SAFETY: all is left to the system's allocator; counting does not touch memory that it manages.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        BYTES.fetch_add(layout.size() as u64, Relaxed);
+        count(layout.size());
         // SAFETY: the caller keeps alloc's contract, which is the system's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        BYTES.fetch_add(layout.size() as u64, Relaxed);
+        count(layout.size());
         // SAFETY: as above.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        BYTES.fetch_add(size as u64, Relaxed);
+        count(size);
         // SAFETY: as above.
         unsafe { System.realloc(memory, layout, size) }
     }
@@ -144,6 +153,10 @@ fn operation(base: &Path, rows: &[Syscall], floor: Duration) {
         times(closed)
     );
     println!(
+        "  CPU time of all threads until then  {:>12.2?}",
+        median(spent)
+    );
+    println!(
         "  the file: {bytes} bytes, {:.2} a pair",
         bytes as f64 / rows.len() as f64
     );
@@ -155,17 +168,19 @@ fn steady(base: &Path, rows: &[Syscall]) {
     const OPERATIONS: usize = 1_000;
     let dir = fresh(base);
     let recorder = Recorder::create(dir.path(), run(), options(Codec::default())).unwrap();
-    let mut handed = Vec::new();
-    let mut before = (0, 0);
+    let mut handed = Vec::with_capacity(WARM + OPERATIONS);
+    let mut before = (0, 0, 0);
+    let mut by_hand = 0;
     for i in 0..WARM + OPERATIONS {
         if i == WARM {
-            before = (ALLOCATIONS.load(Relaxed), BYTES.load(Relaxed));
+            before = (ALLOCATIONS.load(Relaxed), BYTES.load(Relaxed), MINE.get());
         }
         let start = Instant::now();
         for row in rows {
             recorder.push(row.clone()).unwrap();
         }
         handed.push(start.elapsed());
+        by_hand = MINE.get() - before.2;
         // Each operation finds the writer idle, as the baseline's does.
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -176,6 +191,10 @@ fn steady(base: &Path, rows: &[Syscall]) {
     println!(
         "  until handed over                   {:>12.2?}",
         median(handed)
+    );
+    println!(
+        "  allocations an operation, by who hands over {:.3}",
+        by_hand as f64 / OPERATIONS as f64
     );
     println!(
         "  allocations an operation, all threads {:.1} ({:.0} bytes)",

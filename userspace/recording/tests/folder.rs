@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{call, files, run, wait_until};
+use common::{call, files, run, small, wait_until};
 use phux_recording::*;
 
 fn record(dir: &Path, rows: u64) -> Result<Run, Error> {
@@ -127,10 +127,10 @@ impl Drop for Small {
 #[test]
 fn a_full_disk_ends_the_recording_with_all_that_was_written_intact() {
     // With and without rows that only the journal has when it happens.
-    for (size, pause) in [("4m", false), ("3m", true), ("6m", false)] {
+    for (size, pause) in [("2m", false), ("2m", true)] {
         let Some(disk) = Small::new(size) else { return };
         let dir = disk.0.path().join("recording");
-        let recorder = Recorder::create(&dir, run(), Options::default()).expect("a recorder");
+        let recorder = Recorder::create(&dir, run(), small()).expect("a recorder");
         let mut pushed = 0;
         while recorder.push(call(pushed)).is_ok() {
             pushed += 1;

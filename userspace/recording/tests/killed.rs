@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{call, files, run, wait_until};
+use common::{call, files, run, small, wait_until};
 use phux_recording::*;
 use proptest::prelude::ProptestConfig;
 
@@ -25,7 +25,7 @@ fn child() {
     };
     let pace = std::env::var(PACE).ok().and_then(|p| p.parse().ok());
     let pace = pace.map(Duration::from_micros).filter(|p| !p.is_zero());
-    let recorder = Recorder::create(Path::new(&dir), run(), Options::default()).expect("begin");
+    let recorder = Recorder::create(Path::new(&dir), run(), small()).expect("begin");
     for i in 0.. {
         let row = Syscall {
             ts: mono(),
@@ -144,7 +144,7 @@ fn a_recorder_killed_at_full_speed_leaves_whole_row_groups() {
         let dir = tempfile::tempdir().expect("a folder");
         let child = record(dir.path(), 0);
         // From the first bytes to several row groups.
-        let size = [1, 100_000, 1_000_000, 3_000_000, 5_000_000, 8_000_000][round];
+        let size = [1, 20_000, 100_000, 200_000, 400_000, 800_000][round];
         wait_until("something is written", || unfinished(dir.path()) > size);
         drop(child);
         whole(dir.path());
@@ -200,13 +200,13 @@ fn torn() -> tempfile::TempDir {
     static MADE: std::sync::OnceLock<tempfile::TempDir> = std::sync::OnceLock::new();
     let made = MADE.get_or_init(|| {
         let dir = tempfile::tempdir().expect("a folder");
-        let child = record(dir.path(), 3);
+        let child = record(dir.path(), 100);
         wait_until("a row group and a journal", || {
             files(dir.path()).iter().any(|f| {
                 f.to_string_lossy().ends_with(".parquet.inprogress")
                     && f.to_string_lossy().contains("syscalls")
                     && f.metadata().is_ok_and(|m| m.len() > 10_000)
-            }) && unfinished(dir.path()) > 1_000_000
+            }) && unfinished(dir.path()) > 150_000
         });
         drop(child);
         dir

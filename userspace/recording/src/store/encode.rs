@@ -21,7 +21,7 @@ use crate::rows::{ColumnSet, Encoding, Record};
 pub(crate) const RUN: &str = "run";
 
 /// Rows that become one batch: more need more memory, fewer cost more allocations per row.
-pub(crate) const BATCH: usize = 16_384;
+pub(crate) const BATCH: usize = 65_536;
 
 /// Rows that are turned into columns at a time: a chunk of them stays in the second-level cache
 /// while it is gone over column by column.
@@ -171,6 +171,8 @@ fn properties<T: Record>(run: RunId, codec: Codec, schema: &Schema) -> WriterPro
         // The recorder decides when a row group ends.
         .set_max_row_group_row_count(None)
         .set_data_page_row_count_limit(usize::MAX)
+        // What a column is encoded in one go: each go allocates.
+        .set_write_batch_size(BATCH)
         .set_key_value_metadata(Some(vec![
             KeyValue::new("phux.table".to_owned(), T::TABLE.name().to_owned()),
             KeyValue::new("phux.run".to_owned(), run.to_string()),

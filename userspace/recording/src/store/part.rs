@@ -14,10 +14,6 @@ use super::layout::{PartName, RunId, date_folder, host_folder};
 use crate::Error;
 use crate::rows::Record;
 
-/// Rows of a row group. Large enough that its metadata costs nothing (3 KiB for 25 columns), small
-/// enough that a reader can sort one in memory.
-pub(crate) const ROW_GROUP: usize = 65_536;
-
 /// A part ends at this size.
 const PART_BYTES: u64 = 256 << 20;
 
@@ -30,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) codec: Codec,
     /// Sync a part when it is finished.
     pub(crate) sync: bool,
+    /// Rows of a row group.
+    pub(crate) row_group: usize,
 }
 
 impl Place {
@@ -82,13 +80,14 @@ impl<T: Record> Segment<T> {
     /// Takes the rows; `now` (Unix, ns) names the day.
     pub(crate) fn append(&mut self, rows: &mut Vec<T>, now: i64) -> Result<(), Error> {
         while !rows.is_empty() {
-            let room = ROW_GROUP.saturating_sub(self.rows.len()).min(rows.len());
+            let limit = self.place.row_group;
+            let room = limit.saturating_sub(self.rows.len()).min(rows.len());
             if room == rows.len() {
                 self.rows.append(rows);
             } else {
                 self.rows.extend(rows.drain(..room));
             }
-            if self.rows.len() >= ROW_GROUP {
+            if self.rows.len() >= limit {
                 self.row_group(now, true)?;
             }
         }

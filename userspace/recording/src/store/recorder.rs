@@ -64,6 +64,9 @@ pub struct Options {
     pub sync: bool,
     /// Rows that may wait for the writer.
     pub queue: usize,
+    /// Rows of a row group. Large enough that its metadata costs nothing (3 KiB for 25 columns), small
+    /// enough that a reader can sort one in memory.
+    pub row_group: usize,
     /// Longest time that a part stays open. What is finished can be read while the recording goes on.
     pub rotate: Duration,
     /// How often rows are given to the kernel. Twice this is what `kill -9` can lose.
@@ -78,6 +81,7 @@ impl Default for Options {
             codec: Codec::default(),
             sync: true,
             queue: 65_536,
+            row_group: 65_536,
             rotate: Duration::from_secs(600),
             save: Duration::from_millis(400),
         }
@@ -93,6 +97,10 @@ pub struct Stats {
     pub shed: Vec<(Table, u64)>,
     /// Rows that left the ring before their time, because it was full.
     pub ring_lost: u64,
+    /// With a ring: how many of `rows` had come to it when it was last looked over.
+    pub taken: u64,
+    /// Bytes that the ring held when it was last looked over.
+    pub ring_bytes: usize,
     /// How often the ring was written out.
     pub dumps: u64,
 }
@@ -104,8 +112,11 @@ pub(crate) struct State {
     pub(crate) queued: usize,
     /// Rows taken; the number of the next one.
     pub(crate) seq: u64,
+    /// See [`Stats::taken`].
+    pub(crate) taken: u64,
     pub(crate) shed: [u64; Table::ALL.len()],
     pub(crate) ring_lost: u64,
+    pub(crate) ring_bytes: usize,
     /// Triggers so far, and how many of them are done.
     pub(crate) triggers: u64,
     pub(crate) dumps: u64,
@@ -161,6 +172,7 @@ impl Recorder {
             host: run.hostname.to_string(),
             codec: options.codec,
             sync: options.sync,
+            row_group: options.row_group.max(1),
         });
         let shared = Arc::new(Shared::default());
         let mode = options.mode;
@@ -297,6 +309,8 @@ impl Recorder {
             rows: state.seq,
             shed: shed.filter(|s| s.1 != 0).map(|(t, n)| (*t, n)).collect(),
             ring_lost: state.ring_lost,
+            taken: state.taken,
+            ring_bytes: state.ring_bytes,
             dumps: state.dumps,
         }
     }

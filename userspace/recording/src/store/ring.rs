@@ -15,6 +15,8 @@ pub(crate) struct Blocks<T: Record> {
     /// Rows that are in no block yet.
     fresh: Vec<T>,
     blocks: VecDeque<Block>,
+    /// Rows of a block, at most.
+    limit: usize,
 }
 
 struct Block {
@@ -25,17 +27,18 @@ struct Block {
 }
 
 impl<T: Record> Blocks<T> {
-    pub(crate) fn new(encoder: Encoder<T>) -> Blocks<T> {
+    pub(crate) fn new(encoder: Encoder<T>, row_group: usize) -> Blocks<T> {
         Blocks {
             encoder,
             fresh: Vec::new(),
             blocks: VecDeque::new(),
+            limit: row_group.min(BLOCK),
         }
     }
 
     pub(crate) fn append(&mut self, rows: &mut Vec<T>, now: u64) -> Result<(), Error> {
         self.fresh.append(rows);
-        if self.fresh.len() >= BLOCK {
+        if self.fresh.len() >= self.limit {
             self.close(now)?;
         }
         Ok(())
@@ -43,7 +46,7 @@ impl<T: Record> Blocks<T> {
 
     /// Makes a block of the rows that came since the last one.
     pub(crate) fn close(&mut self, now: u64) -> Result<(), Error> {
-        for rows in self.fresh.chunks(BLOCK) {
+        for rows in self.fresh.chunks(self.limit) {
             self.blocks.push_back(Block {
                 bytes: whole::encode(&mut self.encoder, rows)?,
                 rows: rows.len() as u64,

@@ -151,9 +151,10 @@ struct Open {
 
 impl Visit for Open {
     fn table<T: Record>(&mut self) -> Result<(), Error> {
-        let ring = self
-            .ring
-            .then(|| Blocks::new(Encoder::<T>::new(self.place.run, self.place.codec)));
+        let ring = self.ring.then(|| {
+            let encoder = Encoder::<T>::new(self.place.run, self.place.codec);
+            Blocks::new(encoder, self.place.row_group)
+        });
         self.tables.push(Box::new(Written {
             segment: Segment::<T>::new(self.place.clone()),
             ring,
@@ -334,6 +335,7 @@ impl Writer {
             ring.forget_before(now.mono.saturating_sub(keep));
             bytes += ring.bytes();
         }
+        let mut lost = 0;
         while bytes > ring.bytes {
             let rings = self.tables.iter_mut().filter_map(|t| t.ring());
             let Some(oldest) = rings
@@ -345,8 +347,12 @@ impl Writer {
             let before = oldest.bytes();
             let rows = oldest.forget_oldest();
             bytes -= before - oldest.bytes();
-            self.shared.lock().ring_lost += rows;
+            lost += rows;
         }
+        let mut state = self.shared.lock();
+        state.ring_lost += lost;
+        state.ring_bytes = bytes;
+        state.taken = state.seq - state.queued as u64;
         Ok(())
     }
 

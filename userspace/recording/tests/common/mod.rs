@@ -20,6 +20,15 @@ pub(crate) fn run() -> Run {
     }
 }
 
+/// Small row groups: what takes a million rows in earnest takes some thousands in a test.
+pub(crate) fn small() -> Options {
+    Options {
+        row_group: 2_000,
+        sync: false,
+        ..Options::default()
+    }
+}
+
 /// SplitMix64's mixing step: looks like chance, and is the same each time.
 fn mix(i: u64) -> u64 {
     let z = (i ^ (i >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
