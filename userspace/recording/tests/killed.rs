@@ -93,8 +93,8 @@ fn whole(dir: &Path) -> Vec<Row> {
     assert_eq!(row.rows, rows.len() as u64);
     for table in [Table::syscalls, Table::pty] {
         let mut last = None;
-        let mut number = 0;
-        for row in rows.iter().filter(|r| r.table() == table) {
+        let of_table = rows.iter().filter(|r| r.table() == table);
+        for (row, number) in of_table.zip(0..) {
             assert!(last < Some(row.seq()), "{last:?} then {row:?}");
             last = Some(row.seq());
             match row {
@@ -102,7 +102,6 @@ fn whole(dir: &Path) -> Vec<Row> {
                 Row::PtyIo(r) => assert_eq!(r.ret as u64, number * 5, "a hole before {r:?}"),
                 other => panic!("{other:?}"),
             }
-            number += 1;
         }
     }
     for file in files(dir) {

@@ -386,10 +386,14 @@ impl Writer {
     }
 
     fn end_run(&mut self, outcome: String) -> Result<(), Error> {
-        let extent = super::walk::extent(&self.place.root, self.place.run)?;
+        // Each row that was taken is in a part now, unless there was a ring or an error.
+        self.run.rows = if outcome == FINISHED && self.options.ring.is_none() {
+            self.shared.lock().seq
+        } else {
+            super::walk::extent(&self.place.root, self.place.run)?.rows
+        };
         self.run.outcome = outcome.into();
         self.run.end = Some(Now::get().mono);
-        self.run.rows = extent.rows;
         self.write_run(true)
     }
 
