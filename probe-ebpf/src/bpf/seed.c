@@ -50,8 +50,9 @@ int seed_holders(struct bpf_iter__task_file *ctx)
 	if (!holder.tgid || holder.tgid == self_tgid)
 		return 0;
 	relation = bpf_map_lookup_elem(&processes, &holder.tgid);
-	if (!relation)
-		bpf_map_update_elem(&processes, &holder.tgid, &peer, BPF_NOEXIST);
+	/* Refused: the table is full, and its threads will not be traced. Nobody else adds to it now. */
+	if (!relation && bpf_map_update_elem(&processes, &holder.tgid, &peer, BPF_NOEXIST))
+		lose(LOSS_THREAD_STATE);
 	holder.pty = port->pty;
 	holder.side = port->side;
 	holder.fd = ctx->fd;

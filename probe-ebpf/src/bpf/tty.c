@@ -35,6 +35,18 @@ static __always_inline void io_begins(struct thread *t, __u64 port, __u32 op)
 	t->io_start = bpf_ktime_get_ns();
 }
 
+/* Who used this end. Written by several CPUs at once at worst, and then each of them did. */
+static __always_inline void used_by(struct io_stats *io, struct thread *t)
+{
+	struct task_struct *me;
+
+	if (io->by == t->s.tgid)
+		return;
+	me = bpf_get_current_task_btf();
+	bpf_probe_read_kernel_str(io->comm, sizeof(io->comm), me->group_leader->comm);
+	io->by = t->s.tgid;
+}
+
 static __always_inline void io_ends(struct thread *t, long ret)
 {
 	__u64 now = bpf_ktime_get_ns(), duration = elapsed(t->io_start, now);
@@ -47,6 +59,7 @@ static __always_inline void io_ends(struct thread *t, long ret)
 	io = io_stats_of(port, t->io_op);
 	if (!io)
 		return;
+	used_by(io, t);
 	if (ret > 0) {
 		hist_add_shared(&io->size, ret);
 		hist_add_shared(&io->duration, duration);

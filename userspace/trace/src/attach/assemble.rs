@@ -35,6 +35,8 @@ pub(super) struct Material<'a> {
     pub(super) in_process: Vec<InProcess>,
     pub(super) cost: Cost,
     pub(super) notes: Vec<String>,
+    /// Said besides where no PTY was seen.
+    pub(super) no_pty_hint: &'a str,
 }
 
 /// The report, its verdict included.
@@ -42,6 +44,7 @@ pub(super) fn report(m: Material<'_>) -> Report {
     let mut report = Report {
         schema_version: SCHEMA_VERSION,
         last: m.last,
+        limited: None,
         window: m.window,
         verdict: Verdict {
             cause: Cause::NoData,
@@ -61,6 +64,10 @@ pub(super) fn report(m: Material<'_>) -> Report {
         in_process: m.in_process,
         notes: m.notes,
     };
+    if report.ptys.is_empty() {
+        let why = "the target holds no PTY".to_owned() + m.no_pty_hint;
+        report.notes.push(why);
+    }
     report.verdict = verdict(&report);
     report
 }
@@ -87,6 +94,7 @@ fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
         involuntary: t.involuntary,
         migrations: t.migrations,
         wait: Dist::from(&t.wait),
+        account: None,
         waiting_ns: t.waiting_ns(now),
         ran_instead: culprits(&t.blame),
         wakers: wakers(&t.wakers),
@@ -180,11 +188,16 @@ fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
         let here = holders
             .iter()
             .filter(move |h| h.pty == pty && h.side == side);
-        here.map(|h| End {
-            pid: h.pid,
-            name: h.name.clone(),
-        })
-        .collect()
+        let mut ends: Vec<End> = here
+            .map(|h| End {
+                pid: h.pid,
+                name: h.name.clone(),
+            })
+            .collect();
+        if ends.is_empty() {
+            ends = users(state, pty, side);
+        }
+        ends
     };
     let io = |pty, side, write| match state.io.get(&IoKey { pty, side, write }) {
         Some(stat) => io(stat),
@@ -208,6 +221,21 @@ fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
             flush_input: flush(pty, Side::Slave),
         })
         .collect()
+}
+
+/// Who read or wrote at an end that nobody was seen to hold: a PTY can come and go between two looks.
+fn users(state: &KernelState, pty: PtyId, side: Side) -> Vec<End> {
+    let mut users: Vec<End> = [false, true]
+        .into_iter()
+        .filter_map(|write| state.io.get(&IoKey { pty, side, write }))
+        .filter(|io| io.pid != 0)
+        .map(|io| End {
+            pid: io.pid,
+            name: io.name.clone(),
+        })
+        .collect();
+    users.dedup();
+    users
 }
 
 fn io(stat: &IoStat) -> Io {

@@ -1,12 +1,16 @@
 //! What the kernel allows here, as far as there is a choice: the ways to measure, for the loader and
 //! for the report.
 
-use anyhow::Result;
-
-use crate::probes::blocked;
 use crate::probes::system::tracefs;
 use crate::probes::trial::{self, Answer, Feature, PidNamespace};
 use crate::report::model::Backend;
+
+/// What there is a way around, and how `PHUX_TRACE_WITHOUT` names it.
+const OPTIONAL: [(Feature, &str); 3] = [
+    (Feature::Fentry, "fentry"),
+    (Feature::Flush, "flush"),
+    (Feature::Uprobe, "uprobe"),
+];
 
 /// The answers.
 pub(super) struct Features {
@@ -18,30 +22,29 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Asks the kernel.
-    ///
-    /// # Errors
-    /// Something without which nothing works is refused.
-    pub(super) fn ask() -> Result<Features> {
-        blocked::required()?;
-        let namespace = trial::pid_namespace().map_err(anyhow::Error::msg)?;
+    /// Asks the kernel, which has granted all that is [required](crate::probes::blocked::required).
+    pub(super) fn ask(namespace: PidNamespace) -> Features {
         // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
         let without = |name: &str| {
             std::env::var("PHUX_TRACE_WITHOUT").is_ok_and(|w| w.split(',').any(|w| w == name))
         };
-        let unless_refused = |feature, name: &str| {
-            if without(name) {
-                return Err("left out by PHUX_TRACE_WITHOUT".to_owned());
-            }
-            trial::try_feature(feature)
+        let asked: Vec<Feature> = OPTIONAL
+            .into_iter()
+            .filter(|(_, name)| !without(name))
+            .map(|(feature, _)| feature)
+            .collect();
+        let answers = trial::try_features(&asked);
+        let answer = |feature| match answers.iter().find(|(f, _)| *f == feature) {
+            Some((_, answer)) => answer.clone(),
+            None => Err("left out by PHUX_TRACE_WITHOUT".to_owned()),
         };
-        Ok(Features {
+        Features {
             namespace,
-            fentry: unless_refused(Feature::Fentry, "fentry"),
+            fentry: answer(Feature::Fentry),
             tracefs: tracefs("syscalls/sys_enter_read").is_some() && !without("tracefs"),
-            flush: unless_refused(Feature::Flush, "flush"),
-            uprobe: unless_refused(Feature::Uprobe, "uprobe"),
-        })
+            flush: answer(Feature::Flush),
+            uprobe: answer(Feature::Uprobe),
+        }
     }
 
     /// What is used, and what is missing, for the report.

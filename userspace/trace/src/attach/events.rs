@@ -8,7 +8,7 @@ use super::hops::Hops;
 use crate::report::json::write_event;
 use crate::report::model::{EventKind, EventRow};
 use crate::source::Event;
-use crate::source::decode::At;
+use crate::source::event::At;
 use crate::stats::{PtyId, Side};
 
 /// Far longer than a program takes from reading the clock to putting its event into the ring.
@@ -86,7 +86,9 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
             args: Some(h.args.iter().copied().take(h.nargs as usize).collect()),
             ..row(h.at, EventKind::Hop)
         },
-        Event::Exit { .. } | Event::Exec(_) | Event::Fork(_) => return None,
+        Event::Exit { .. } | Event::Exec(_) | Event::Fork(_) | Event::Off(_) | Event::Sock(_) => {
+            return None;
+        }
     })
 }
 
@@ -102,7 +104,7 @@ fn on(pty: PtyId, side: Side, row: EventRow) -> EventRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::decode::Hop;
+    use crate::source::event::Hop;
 
     #[test]
     fn the_youngest_wait_for_what_another_ring_may_still_hold() {

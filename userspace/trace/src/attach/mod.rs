@@ -2,7 +2,8 @@
 //!
 //! [`session`] holds the run together; [`wrapped`] starts a command that is to be
 //! traced from its first instruction; [`backends`] asks what the kernel allows; [`hops`] finds and attaches the target's USDT
-//! probes; [`processes`] keeps who is who; [`assemble`] makes the report.
+//! probes; [`processes`] keeps who is who; [`assemble`] makes the report. Without
+//! the privileges to trace [`unprivileged`] makes one of what `/proc` and the servers themselves tell.
 
 mod assemble;
 mod backends;
@@ -10,8 +11,11 @@ mod cost;
 mod events;
 mod hops;
 mod inside;
+mod limits;
 mod processes;
 mod session;
+mod signals;
+mod unprivileged;
 pub mod wrapped;
 
 use std::io::{self, IsTerminal, Write};
@@ -55,13 +59,6 @@ impl Output {
         }
         .and_then(|()| out.flush())
         .context("writing the report")
-    }
-
-    /// A line for the person who waits; never into a pipe or a file.
-    fn say(self, line: &str) {
-        if io::stderr().is_terminal() {
-            let _ = writeln!(io::stderr(), "{line}");
-        }
     }
 }
 

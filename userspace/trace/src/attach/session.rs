@@ -6,7 +6,6 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::assemble::{self, Material};
@@ -14,16 +13,23 @@ use super::backends::Features;
 use super::cost::Meter;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
+use super::limits;
 use super::processes::Processes;
+use super::signals::Signals;
 use super::wrapped::Wrapped;
-use super::{Output, events, exit_code};
+use super::{Output, events, exit_code, unprivileged};
 use crate::cli::AttachArgs;
 use crate::escape::visible;
-use crate::probes::{Options, Probes};
+use crate::privileges::{self, Need};
+use crate::probes::system::System;
+use crate::probes::trial::PidNamespace;
+use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
+use crate::say;
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
+use crate::target::proc;
 use crate::target::{Ask, Invoker, Survey, Target, resolve};
 
 /// How often the rings are emptied without being asked.
@@ -53,6 +59,8 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         [] => None,
         command => Some(Wrapped::prepare(command)?),
     };
+    // After the shim, which keeps the limit as it was.
+    limits::raise_open_files()?;
     let survey = Survey::take().context("reading /proc")?;
     let target = match &wrapped {
         Some(w) => {
@@ -74,7 +82,29 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         }
     };
 
-    let mut session = Session::begin(args, &target, &survey)?;
+    let namespace = match blocked::required() {
+        Ok(namespace) => namespace,
+        Err(why) if why.is_ours_to_have() => {
+            let run = unprivileged::Run {
+                args,
+                output,
+                signals,
+                wrapped,
+                target,
+                survey,
+            };
+            return run.until_end(&why).await;
+        }
+        Err(why) => return Err(why.into()),
+    };
+    let mut session = Session::begin(args, &target, &survey, namespace)?;
+    // Everything is loaded and attached: what is left to do needs less.
+    privileges::keep(Need {
+        kernel: System::look().version,
+        others_sockets: session.asks_others(),
+        end_command: wrapped.is_some(),
+    })
+    .context("giving up privileges")?;
     if !session.processes.target_lives() {
         bail!("{} ended before tracing began", describe(&target));
     }
@@ -82,7 +112,7 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         session.processes.shim = Some(w.pid());
         w.go()?;
     }
-    output.say(&format!(
+    say::remark(&format!(
         "tracing {}; {}",
         if wrapped.is_some() {
             visible(&target.asked).into_owned()
@@ -132,7 +162,15 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     if let (Some(w), None) = (&mut wrapped, &status) {
         // Not the command alone: what it started would go on, and hold our output open.
         session.processes.terminate_target();
-        status = Some(w.end().await.context("ending the command")?);
+        let mut end = std::pin::pin!(w.end());
+        status = Some(loop {
+            tokio::select! {
+                status = &mut end => break status.context("ending the command")?,
+                // Its last moments are as full of events as any.
+                () = session.live.filling() => session.pull(output)?,
+                _ = pull.tick() => session.pull(output)?,
+            }
+        });
     }
     if ended == EndedBy::Target && wrapped.is_none() {
         session
@@ -148,18 +186,26 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     }
     let report = session.finish(output)?;
     output.report(&report)?;
-    Ok(match (ended, status) {
-        (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
-        (_, Some(status)) => exit_code(status),
-        (_, None) => ExitCode::SUCCESS,
-    })
+    Ok(ended.exit_code(status))
 }
 
+/// What ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EndedBy {
+pub(super) enum EndedBy {
     Signal,
     Duration,
     Target,
+}
+
+impl EndedBy {
+    /// Our own status, given that of the wrapped command.
+    pub(super) fn exit_code(self, command: Option<ExitStatus>) -> ExitCode {
+        match (self, command) {
+            (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
+            (_, Some(status)) => exit_code(status),
+            (_, None) => ExitCode::SUCCESS,
+        }
+    }
 }
 
 fn describe(target: &Target) -> String {
@@ -178,19 +224,19 @@ fn describe(target: &Target) -> String {
     let name = target.processes.first().map_or("", |p| p.comm.as_str());
     format!(
         "{} (pid {}{more})",
-        crate::escape::visible(name),
+        crate::escape::name(name),
         pids.join(", ")
     )
 }
 
-async fn until(deadline: Option<Instant>) {
+pub(super) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
     }
 }
 
-async fn tick(interval: &mut Option<tokio::time::Interval>) {
+pub(super) async fn tick(interval: &mut Option<tokio::time::Interval>) {
     match interval {
         Some(interval) => {
             interval.tick().await;
@@ -199,36 +245,10 @@ async fn tick(interval: &mut Option<tokio::time::Interval>) {
     }
 }
 
-async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
+pub(super) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
     match wrapped {
         Some(w) => w.wait().await,
         None => std::future::pending().await,
-    }
-}
-
-/// What ends a run with its report.
-struct Signals {
-    int: tokio::signal::unix::Signal,
-    term: tokio::signal::unix::Signal,
-    hup: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Signals> {
-        let on = |kind| signal(kind).context("a signal handler");
-        Ok(Signals {
-            int: on(SignalKind::interrupt())?,
-            term: on(SignalKind::terminate())?,
-            hup: on(SignalKind::hangup())?,
-        })
-    }
-
-    async fn any(&mut self) {
-        tokio::select! {
-            _ = self.int.recv() => (),
-            _ = self.term.recv() => (),
-            _ = self.hup.recv() => (),
-        }
     }
 }
 
@@ -253,13 +273,13 @@ struct Session {
 
 /// The two clocks at the moment when the window began.
 #[derive(Debug, Clone, Copy)]
-struct Start {
-    monotonic_ns: u64,
-    unix_ns: u64,
+pub(super) struct Start {
+    pub(super) monotonic_ns: u64,
+    pub(super) unix_ns: u64,
 }
 
 impl Start {
-    fn now() -> Start {
+    pub(super) fn now() -> Start {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -271,8 +291,13 @@ impl Start {
 }
 
 impl Session {
-    fn begin(args: &AttachArgs, target: &Target, survey: &Survey) -> Result<Session> {
-        let features = Features::ask()?;
+    fn begin(
+        args: &AttachArgs,
+        target: &Target,
+        survey: &Survey,
+        namespace: PidNamespace,
+    ) -> Result<Session> {
+        let features = Features::ask(namespace);
         let mut probes = Probes::load(&Options {
             namespace: features.namespace,
             fentry: features.fentry.is_ok(),
@@ -329,6 +354,14 @@ impl Session {
         Ok(session)
     }
 
+    /// Whether a server that is to be asked again belongs to another user.
+    fn asks_others(&self) -> bool {
+        let me = rustix::process::geteuid().as_raw();
+        let others = |pid| proc::process(pid).is_ok_and(|p| p.uid != me);
+        let mut asked = self.inside.iter().filter(|(_, inside)| inside.is_ok());
+        asked.any(|(pid, _)| others(*pid))
+    }
+
     /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.
     fn hold(&mut self, holders: Vec<Holder>) {
         self.holders
@@ -358,6 +391,7 @@ impl Session {
                         self.hops.follow(task.at.pid, &mut self.probes);
                     }
                 }
+                Event::Off(_) | Event::Sock(_) => {}
                 Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {
                     if output.json {
                         self.stream.push(event);
@@ -441,13 +475,10 @@ impl Session {
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
         assemble::report(Material {
             last,
-            window: Window {
-                start_unix_ms: (self.start.unix_ns + since_start) / 1_000_000,
-                duration_ns: state.at_ns.saturating_sub(began_ns),
-                host: host(),
-                kernel: kernel(),
-                cpus: cpus(),
-            },
+            window: window(
+                self.start.unix_ns + since_start,
+                state.at_ns.saturating_sub(began_ns),
+            ),
             asked: &self.asked,
             state,
             processes: &self.processes,
@@ -457,7 +488,19 @@ impl Session {
             in_process,
             cost: self.meter.read(&self.probes, last),
             notes,
+            no_pty_hint: "",
         })
+    }
+}
+
+/// Where and for how long.
+pub(super) fn window(start_unix_ns: u64, duration_ns: u64) -> Window {
+    Window {
+        start_unix_ms: start_unix_ns / 1_000_000,
+        duration_ns,
+        host: host(),
+        kernel: kernel(),
+        cpus: cpus(),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Loads the kernel side and attaches it. libbpf-rs does both; what was refused is named.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, UsdtOpts};
 use probe_ebpf::events;
@@ -23,9 +23,9 @@ const RING_BYTES: u32 = 8 << 20;
 /// What to load.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Own pid namespace, from [`super::trial::pid_namespace`].
+    /// Own pid namespace, from [`super::trial::try_required`].
     pub namespace: PidNamespace,
-    /// fentry works here: see [`super::trial::try_feature`].
+    /// fentry works here: see [`super::trial::try_features`].
     pub fentry: bool,
     /// The tracepoints of single system calls are here: see [`super::system::tracefs`]. Counts without fentry only.
     pub tracefs: bool,
@@ -161,7 +161,6 @@ impl Probes {
         for i in 0..n_rings {
             let ring = step("a ring buffer", new_ring)?;
             step("a ring buffer", || {
-                use std::os::fd::AsRawFd;
                 let fd = ring.as_fd().as_raw_fd() as u32;
                 skel.maps
                     .rings
@@ -319,36 +318,22 @@ impl Probes {
     /// Run-time statistics of the own programs: `(name, runs, ns)`. They count only
     /// while somebody holds the descriptor of `aya::sys::enable_stats`.
     pub fn run_times(&self) -> Vec<(String, u64, u64)> {
-        let own: Vec<u32> = self.program_ids();
-        ProgInfoIter::default()
-            .filter(|p| own.contains(&p.id))
-            .map(|p| {
-                (
-                    p.name.to_string_lossy().into_owned(),
-                    p.run_cnt,
-                    p.run_time_ns,
-                )
-            })
+        self.infos()
+            .map(|(name, info)| (name, info.run_cnt, info.run_time_ns))
             .collect()
     }
 
     /// How often one of the own programs could not run, because it ran on that CPU already.
     pub fn missed(&self) -> u64 {
-        let own: Vec<u32> = self.program_ids();
-        ProgInfoIter::default()
-            .filter(|p| own.contains(&p.id))
-            .map(|p| p.recursion_misses)
-            .sum()
+        self.infos().map(|(_, info)| info.recursion_misses).sum()
     }
 
-    fn program_ids(&self) -> Vec<u32> {
+    /// What the kernel tells of the own programs. By their descriptors: to look one up by its id would
+    /// take CAP_SYS_ADMIN.
+    fn infos(&self) -> impl Iterator<Item = (String, bpf_prog_info)> {
         use libbpf_rs::skel::Skel;
-        self.skel
-            .object()
-            .progs()
-            .filter(|p| p.autoload())
-            .filter_map(|p| libbpf_rs::Program::id_from_fd(p.as_fd()).ok())
-            .collect()
+        let own = self.skel.object().progs().filter(|p| p.autoload());
+        own.filter_map(|p| Some((p.name().to_string_lossy().into_owned(), info(p.as_fd())?)))
     }
 }
 
@@ -363,6 +348,15 @@ pub struct MapFds {
     pub hop_stats: OwnedFd,
     /// `loss` → count, per CPU.
     pub losses: OwnedFd,
+}
+
+fn info(program: BorrowedFd<'_>) -> Option<bpf_prog_info> {
+    let mut info = bpf_prog_info::default();
+    let mut size = size_of::<bpf_prog_info>() as u32;
+    // SAFETY: the kernel writes at most `size` bytes to `info`, which holds plain numbers and, since it is
+    // zero now, asks for none of the arrays that some of them could point to.
+    let error = unsafe { bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut size) };
+    (error == 0).then_some(info)
 }
 
 fn new_ring() -> libbpf_rs::Result<MapHandle> {

@@ -17,6 +17,8 @@ pub struct Report {
     pub schema_version: u32,
     /// `true` for the last report of a run; interval reports carry what came since the one before.
     pub last: bool,
+    /// Why this is less than a report can be, if it was made without the privileges to trace; said first.
+    pub limited: Option<String>,
     /// When, where and for how long.
     pub window: Window,
     /// The sentence that a person reads first, with its evidence.
@@ -122,7 +124,7 @@ pub enum Relation {
 /// How one capability was had, or that it was not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Backend {
-    /// What it is for: `sched`, `tty`, `flush`, `hop`, `cost`.
+    /// What it is for: `sched`, `tty`, `flush`, `hop`, `in_process`, `ends`.
     pub capability: String,
     /// The hooks in use (`tp_btf sched_switch …`, `sys_exit + fd walk`), `None` where nothing worked.
     pub used: Option<String>,
@@ -252,8 +254,10 @@ pub struct ThreadRow {
     pub involuntary: u64,
     /// Moves to another CPU.
     pub migrations: u64,
-    /// Run-queue latency: runnable (woken, new or preempted) until on a CPU.
+    /// Run-queue latency: runnable (woken, new or preempted) until on a CPU. Empty where `account` stands.
     pub wait: Dist,
+    /// The same where only the kernel's own account of it could be read (no privileges to trace).
+    pub account: Option<WaitAccount>,
     /// A wait that had not ended when the window did: how long it had lasted.
     pub waiting_ns: Option<u64>,
     /// Who had the CPU during those waits, most time first; bounded, the rest summed in one row.
@@ -264,6 +268,22 @@ pub struct ThreadRow {
     pub exited: bool,
     /// How many ended threads of this name are summed in this row; then `tid` is 0, and for peers `pid` too.
     pub threads: u64,
+}
+
+/// Waits for a CPU by the kernel's own account (`schedstat`), which has their number and sum and no
+/// distribution. It was read in samples; what those prove of single waits is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitAccount {
+    /// Times that it got a CPU.
+    pub count: u64,
+    /// Waits for those, ns.
+    pub sum: u64,
+    /// Samples in which a wait was 1 ms or longer for certain, since they were on average.
+    pub slow: u64,
+    /// What the waits of 1 ms and more took at least, ns.
+    pub slow_ns: u64,
+    /// The longest was at least so long, ns.
+    pub longest: u64,
 }
 
 /// What had the CPU that somebody waited for.

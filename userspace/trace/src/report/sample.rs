@@ -68,6 +68,7 @@ pub(super) fn thread(pid: u32, tid: u32, comm: &str, wait: Dist) -> ThreadRow {
         involuntary: 0,
         migrations: 0,
         wait,
+        account: None,
         waiting_ns: None,
         ran_instead: vec![],
         wakers: vec![],
@@ -168,6 +169,7 @@ pub(super) fn empty() -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
         last: true,
+        limited: None,
         window: Window {
             start_unix_ms: 1_800_000_612_000,
             duration_ns: ms(10_000),
