@@ -163,7 +163,7 @@ fn a_living_recorder_is_left_alone_and_a_recovery_done_twice_is_done_once() {
     drop(child);
     let found = recover(dir.path()).expect("a recovery");
     assert!(
-        found.runs == 1 && found.parts >= 2 && found.rows > 0,
+        found.runs == 1 && found.parts >= 1 && found.rows > 0,
         "{found:?}"
     );
     assert_eq!(recover(dir.path()).expect("again"), Recovered::default());
