@@ -8,6 +8,7 @@ pub mod attach;
 pub mod bins;
 pub mod bpf;
 pub mod bpftrace;
+pub mod interference;
 pub mod machine;
 pub mod muxers;
 pub mod notes;
@@ -15,6 +16,7 @@ pub mod procfs;
 pub mod ptys;
 pub mod report;
 pub mod running;
+pub mod terminal;
 pub mod truth;
 pub mod wait;
 

@@ -1,10 +1,10 @@
 //! Makes chosen reads and writes of a program late, by a known time: preloaded with `LD_PRELOAD`.
 //!
 //! `PHUX_DELAY=COMM:OP:KIND:HOW:MICROS`, where COMM is the name of the process or of the thread that
-//! it applies to, OP `read` or `write` (sends and receives included), KIND `master`, `slave` or `socket`,
-//! and HOW `sleep` or `spin`. A read is late only when there is something to read, so that it is late
-//! once for each time that it is of use. `PHUX_DELAY_LOG=FILE` gets a line with the real length, ns,
-//! of each delay.
+//! it applies to, OP `read` or `write` (sends and receives included) or `after-read`, KIND `master`,
+//! `slave` or `socket`, and HOW `sleep` or `spin`, or `sync`: writes to disk until the time is over.
+//! A read is late only when there is something to read, so that it is late once for each time that
+//! it is of use. `PHUX_DELAY_LOG=FILE` gets a line with the real length, ns, of each delay.
 //!
 //! The C library's own functions are not called by these: each makes its system call itself.
 
@@ -19,7 +19,15 @@ use libc::{c_int, c_long, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ss
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Op {
     Read,
+    AfterRead,
     Write,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Sleep,
+    Spin,
+    Sync,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,7 +41,7 @@ struct Plan {
     comm: String,
     op: Op,
     kind: Kind,
-    spin: bool,
+    how: How,
     time: Duration,
     log: Option<String>,
 }
@@ -45,7 +53,12 @@ fn plan() -> Option<&'static Plan> {
         let text = std::env::var("PHUX_DELAY").ok()?;
         let mut words = text.rsplitn(5, ':');
         let micros = words.next()?.parse().ok()?;
-        let spin = words.next()? == "spin";
+        let how = match words.next()? {
+            "sleep" => How::Sleep,
+            "spin" => How::Spin,
+            "sync" => How::Sync,
+            _ => return None,
+        };
         let kind = match words.next()? {
             "master" => Kind::Master,
             "slave" => Kind::Slave,
@@ -54,6 +67,7 @@ fn plan() -> Option<&'static Plan> {
         };
         let op = match words.next()? {
             "read" => Op::Read,
+            "after-read" => Op::AfterRead,
             "write" => Op::Write,
             _ => return None,
         };
@@ -61,7 +75,7 @@ fn plan() -> Option<&'static Plan> {
             comm: words.next()?.to_owned(),
             op,
             kind,
-            spin,
+            how,
             time: Duration::from_micros(micros),
             log: std::env::var("PHUX_DELAY_LOG").ok(),
         })
@@ -137,24 +151,66 @@ fn log(plan: &Plan, ns: u128) {
 
 fn before(op: Op, fd: RawFd) {
     let Some(plan) = plan() else { return };
-    if plan.op != op || !named(&plan.comm) || kind_of(fd) != Some(plan.kind) {
-        return;
+    if plan.op == op && is_planned(plan, fd) && (op == Op::Write || readable(fd)) {
+        wait(plan);
     }
-    if op == Op::Read && !readable(fd) {
-        return;
+}
+
+fn after(op: Op, fd: RawFd, result: ssize_t) {
+    let Some(plan) = plan() else { return };
+    if op == Op::Read && plan.op == Op::AfterRead && result > 0 && is_planned(plan, fd) {
+        wait(plan);
     }
+}
+
+fn is_planned(plan: &Plan, fd: RawFd) -> bool {
+    named(&plan.comm) && kind_of(fd) == Some(plan.kind)
+}
+
+fn wait(plan: &Plan) {
     let start = Instant::now();
-    if plan.spin {
-        while start.elapsed() < plan.time {
-            std::hint::spin_loop();
+    match plan.how {
+        How::Sleep => std::thread::sleep(plan.time),
+        How::Spin => {
+            while start.elapsed() < plan.time {
+                std::hint::spin_loop();
+            }
         }
-    } else {
-        std::thread::sleep(plan.time);
+        How::Sync => sync_until(start + plan.time),
     }
     log(plan, start.elapsed().as_nanos());
 }
 
-macro_rules! late {
+/// Writes a file of its own to the disk, again and again.
+fn sync_until(end: Instant) {
+    let flags = libc::O_RDWR | libc::O_TMPFILE | libc::O_CLOEXEC;
+    // SAFETY: a path that ends with a zero. /var/tmp is on a disk where /tmp may not be.
+    let fd = unsafe { libc::open(c"/var/tmp".as_ptr(), flags, 0o600) };
+    if fd < 0 {
+        return;
+    }
+    let page = [0u8; 4096];
+    while Instant::now() < end {
+        let (at, len) = (page.as_ptr() as usize, page.len());
+        call(libc::SYS_pwrite64, [fd as usize, at, len, 0, 0, 0]);
+        // SAFETY: a descriptor of ours.
+        unsafe { libc::fdatasync(fd) };
+    }
+    // SAFETY: a descriptor of ours, closed once.
+    unsafe { libc::close(fd) };
+}
+
+/// The call, late. The program sees the error number of the call, not of what came after.
+fn late(op: Op, fd: RawFd, nr: c_long, args: [usize; 6]) -> ssize_t {
+    before(op, fd);
+    let result = call(nr, args);
+    if result > 0 {
+        after(op, fd, result);
+    }
+    result
+}
+
+macro_rules! functions {
     ($($op:ident $nr:ident $name:ident($($arg:ident: $ty:ty),*);)*) => {$(
         /// The C library's function of this name, late.
         ///
@@ -162,16 +218,15 @@ macro_rules! late {
         /// As the C library's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(fd: c_int, $($arg: $ty),*) -> ssize_t {
-            before(Op::$op, fd);
             let mut args = [fd as usize, 0, 0, 0, 0, 0];
             let given: &[usize] = &[$($arg as usize),*];
             args[1..=given.len()].copy_from_slice(given);
-            call(libc::$nr, args)
+            late(Op::$op, fd, libc::$nr, args)
         }
     )*};
 }
 
-late! {
+functions! {
     Read SYS_read read(buf: *mut c_void, len: size_t);
     Read SYS_readv readv(iov: *const iovec, n: c_int);
     Read SYS_recvfrom recvfrom(buf: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr, n: *mut socklen_t);
@@ -188,9 +243,8 @@ late! {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    before(Op::Read, fd);
-    let (at, flags) = (buf as usize, flags as usize);
-    call(libc::SYS_recvfrom, [fd as usize, at, len, flags, 0, 0])
+    let args = [fd as usize, buf as usize, len, flags as usize, 0, 0];
+    late(Op::Read, fd, libc::SYS_recvfrom, args)
 }
 
 /// The C library's function of this name, late.
@@ -199,7 +253,6 @@ pub unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-    before(Op::Write, fd);
-    let (at, flags) = (buf as usize, flags as usize);
-    call(libc::SYS_sendto, [fd as usize, at, len, flags, 0, 0])
+    let args = [fd as usize, buf as usize, len, flags as usize, 0, 0];
+    late(Op::Write, fd, libc::SYS_sendto, args)
 }
