@@ -222,9 +222,9 @@ enum event_type {
 	EV_EXIT = 1, /* struct ev_exit: a traced thread ended */
 	EV_EXEC,     /* struct ev_task */
 	EV_FORK,     /* struct ev_task */
-	EV_IO,       /* struct ev_io, only when streaming */
-	EV_FLUSH,    /* struct ev_flush, only when streaming */
-	EV_HOP,      /* struct ev_hop, only when streaming */
+	EV_IO,       /* struct ev_io, when streaming or following echoes */
+	EV_FLUSH,    /* struct ev_flush, the same */
+	EV_HOP,      /* struct ev_hop, the same */
 	EV_OFF,      /* struct ev_off, only when following echoes */
 	EV_SOCK,     /* struct ev_sock, only when following echoes */
 };

@@ -75,6 +75,18 @@ int BPF_PROG(try_fentry, struct kiocb *iocb)
 	return 0;
 }
 
+SEC("fentry/unix_stream_sendmsg")
+int BPF_PROG(try_fentry_unix, struct socket *socket)
+{
+	return 0;
+}
+
+SEC("fentry/tcp_sendmsg")
+int BPF_PROG(try_fentry_tcp, struct sock *sock)
+{
+	return 0;
+}
+
 SEC("uprobe")
 int try_uprobe(void *ctx)
 {

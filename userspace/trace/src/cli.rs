@@ -23,6 +23,7 @@ Examples:
   sudo phux-trace attach                  the multiplexer that runs, until Ctrl-C
   sudo phux-trace attach tmux -d 10s      ten seconds of tmux, server and clients
   sudo phux-trace attach -p 4242 --json   one process, as JSON lines
+  sudo phux-trace echo                    each echo as it happens, and its longest step
   phux-trace list                         who holds which PTY
   sudo phux-trace doctor                  what works here, and what would bring the rest";
 
@@ -42,6 +43,8 @@ pub struct Cli {
 pub enum Command {
     /// Profile a live process, and say where its time goes
     Attach(AttachArgs),
+    /// Show each echo as it happens: how long it took, and which step took longest
+    Echo(EchoArgs),
     /// List the processes that hold PTYs
     List(ListArgs),
     /// Say what this kernel, these privileges and this target allow
@@ -111,12 +114,65 @@ pub struct AttachArgs {
     /// Print each PTY read and write, flush and hop as it happens, as JSON lines (implies --json)
     #[arg(long)]
     pub events: bool,
+    /// List single echoes that took at least this long, with their time of day
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_echoes")]
+    pub slow: Option<Duration>,
+    /// Do not follow echoes from process to process: less work for the kernel at each switch of a traced thread
+    #[arg(long)]
+    pub no_echoes: bool,
     /// CPUs that share one ring buffer, rounded up to a power of two
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus_per_ring: Option<u32>,
     /// Start this command and trace it
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+/// Arguments of `echo`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  sudo phux-trace echo                  each key that is typed in the multiplexer
+  sudo phux-trace echo tmux --slow 10ms
+  sudo phux-trace echo --json | jq -c 'select(.type == \"echo\") | {length_ns, end}'
+
+TARGET is as with attach. An echo is shown when it has ended; one that never comes is
+given up after a second. Sizes and times only: what was typed is not looked at. Ctrl-C
+ends it and tells how many there were.")]
+pub struct EchoArgs {
+    /// Pid or name of what to trace
+    #[arg(value_name = "TARGET", conflicts_with = "pid")]
+    pub target: Option<String>,
+    /// Trace this process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Stop after this time (10s, 2min, 500ms; a plain number is seconds)
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Print JSON: the whole chain, link by link, a line (see phux-trace schema)
+    #[arg(long)]
+    pub json: bool,
+    /// Only echoes that took at least this long, and those that never came
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub slow: Option<Duration>,
+}
+
+impl EchoArgs {
+    /// The run behind it.
+    pub fn attach(&self) -> AttachArgs {
+        AttachArgs {
+            target: self.target.clone(),
+            pid: self.pid,
+            duration: self.duration,
+            json: self.json,
+            interval: None,
+            events: false,
+            slow: None,
+            no_echoes: false,
+            cpus_per_ring: None,
+            command: Vec::new(),
+        }
+    }
 }
 
 /// Arguments of `list`.

@@ -9,14 +9,14 @@ use super::hops::Hops;
 use super::processes::{Processes, relation};
 use crate::report::model::Cause;
 use crate::report::model::{
-    Backend, Cost, Culprit, CulpritKind, Dist, End, Flush, HopRow, InProcess, Io, Loss, PtyRow,
-    Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
+    Backend, ChainRow, Cost, Culprit, CulpritKind, Dist, Echoes, End, Flush, HopRow, InProcess, Io,
+    Loss, PtyRow, Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
 };
 use crate::report::verdict::verdict;
+use crate::source::event::ShortBlame;
 use crate::stats::{
-    self, Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
+    Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
 };
-use crate::target::proc::policy_name;
 use crate::target::role::client_unit;
 
 /// Culprits and wakers told by name in one row; the rest is summed.
@@ -34,6 +34,8 @@ pub(super) struct Material<'a> {
     pub(super) backends: &'a [Backend],
     pub(super) in_process: Vec<InProcess>,
     pub(super) cost: Cost,
+    pub(super) echoes: Option<Echoes>,
+    pub(super) slow_echoes: Vec<ChainRow>,
     pub(super) notes: Vec<String>,
 }
 
@@ -47,6 +49,7 @@ pub(super) fn report(m: Material<'_>) -> Report {
             cause: Cause::NoData,
             sentence: String::new(),
             evidence: Vec::new(),
+            advice: Vec::new(),
         },
         target: Target {
             asked: m.asked.to_owned(),
@@ -59,6 +62,8 @@ pub(super) fn report(m: Material<'_>) -> Report {
         ptys: ptys(m.state, m.holders),
         hops: hop_rows(m.state, m.hops, &m.in_process),
         in_process: m.in_process,
+        echoes: m.echoes,
+        slow_echoes: m.slow_echoes,
         notes: m.notes,
     };
     report.verdict = verdict(&report);
@@ -80,7 +85,7 @@ fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
         comm: t.comm.clone(),
         role: processes.role(t.pid, &t.comm, t.pid == t.tid),
         relation: relation(t.relation),
-        sched: sched_class(t.sched),
+        sched: SchedClass::from(t.sched),
         on_cpu_ns: t.on_cpu_ns,
         blocked_ns: t.blocked_ns,
         voluntary: t.voluntary,
@@ -92,14 +97,6 @@ fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
         wakers: wakers(&t.wakers),
         exited: t.exited,
         threads: t.threads.max(1),
-    }
-}
-
-fn sched_class(c: stats::SchedClass) -> SchedClass {
-    SchedClass {
-        policy: policy_name(u32::from(c.policy)),
-        nice: i32::from(c.nice),
-        rt_priority: u32::from(c.rt_priority),
     }
 }
 
@@ -124,7 +121,7 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
             more_pids: c.more_pids,
             ns: c.ns,
             slices: c.slices,
-            sched: Some(sched_class(c.sched)),
+            sched: Some(SchedClass::from(c.sched)),
         })
         .collect();
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
@@ -141,6 +138,35 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
     }
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
     rows
+}
+
+/// The same of one single wait; there are no more than three names.
+pub(super) fn short_culprits(blame: &ShortBlame) -> Vec<Culprit> {
+    let nameless = |kind, ns| Culprit {
+        kind,
+        name: String::new(),
+        pids: Vec::new(),
+        more_pids: false,
+        ns,
+        slices: 0,
+        sched: None,
+    };
+    let named = blame.culprits.iter().map(|c| Culprit {
+        kind: CulpritKind::Task,
+        name: c.name.clone(),
+        pids: vec![c.pid],
+        more_pids: false,
+        ns: c.ns,
+        slices: 0,
+        sched: Some(SchedClass::from(c.class)),
+    });
+    let rest = [
+        nameless(CulpritKind::Idle, blame.idle_ns),
+        nameless(CulpritKind::Unknown, blame.other_ns + blame.unknown_ns),
+    ];
+    named
+        .chain(rest.into_iter().filter(|c| c.ns != 0))
+        .collect()
 }
 
 fn wakers(w: &Wakers) -> Vec<Waker> {

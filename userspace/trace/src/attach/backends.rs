@@ -12,6 +12,7 @@ use crate::report::model::Backend;
 pub(super) struct Features {
     pub(super) namespace: PidNamespace,
     pub(super) fentry: Answer,
+    pub(super) sock_fentry: Answer,
     pub(super) tracefs: bool,
     pub(super) flush: Answer,
     pub(super) uprobe: Answer,
@@ -38,6 +39,12 @@ impl Features {
         Ok(Features {
             namespace,
             fentry: unless_refused(Feature::Fentry, "fentry"),
+            // A kernel that refuses fentry refuses it everywhere.
+            sock_fentry: if without("fentry") {
+                unless_refused(Feature::SockFentry, "fentry")
+            } else {
+                unless_refused(Feature::SockFentry, "sock_fentry")
+            },
             tracefs: tracefs("syscalls/sys_enter_read").is_some() && !without("tracefs"),
             flush: unless_refused(Feature::Flush, "flush"),
             uprobe: unless_refused(Feature::Uprobe, "uprobe"),
@@ -82,6 +89,17 @@ impl Features {
                 &self.flush,
                 "tp_btf workqueue_queue_work, _execute_start, _execute_end",
                 None,
+            ),
+            choice(
+                "sock",
+                Feature::SockFentry,
+                &self.sock_fentry,
+                "fentry/fexit unix_stream_*, unix_seqpacket_*, tcp_sendmsg, tcp_recvmsg",
+                Some(if self.tracefs {
+                    "tp syscalls read, write, recvfrom, sendto … + fd walk"
+                } else {
+                    "tp_btf sys_enter, sys_exit + fd walk"
+                }),
             ),
             choice("hop", Feature::Uprobe, &self.uprobe, "USDT by uprobe", None),
         ]

@@ -1,14 +1,15 @@
-//! The lines of `--events`: each PTY read and write, flush and hop as it happened.
+//! The lines of `--events`: each PTY read and write, flush, hop, time off CPU and use of a socket as it happened.
 
 use std::io::Write;
 
 use anyhow::{Context, Result};
 
+use super::assemble;
 use super::hops::Hops;
 use crate::report::json::write_event;
-use crate::report::model::{EventKind, EventRow};
+use crate::report::model::{EventKind, EventRow, OffRow, WakeKind};
 use crate::source::Event;
-use crate::source::event::At;
+use crate::source::event::{At, Off, Wake};
 use crate::stats::{PtyId, Side};
 
 /// Far longer than a program takes from reading the clock to putting its event into the ring.
@@ -79,6 +80,8 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
             wait_ns: (f.queued != 0).then(|| f.started.saturating_sub(f.queued)),
             duration_ns: Some(f.at.ts.saturating_sub(f.started)),
             queued_by: (f.queued != 0).then_some(f.queued_by),
+            queued_by_tid: (f.queued != 0).then_some(f.queued_by_tid),
+            ran_instead: Some(assemble::short_culprits(&f.blame)),
             ..on(f.pty, f.towards, row(f.at, EventKind::Flush))
         },
         Event::Hop(h) => EventRow {
@@ -86,15 +89,53 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
             args: Some(h.args.iter().copied().take(h.nargs as usize).collect()),
             ..row(h.at, EventKind::Hop)
         },
-        Event::Exit { .. } | Event::Exec(_) | Event::Fork(_) | Event::Off(_) | Event::Sock(_) => {
-            return None;
-        }
+        Event::Off(o) => EventRow {
+            off: Some(Box::new(off(o))),
+            ..row(o.at, EventKind::Off)
+        },
+        Event::Sock(s) => EventRow {
+            bytes: u64::try_from(s.result).ok(),
+            errno: (s.result < 0).then_some(-s.result),
+            duration_ns: Some(s.duration_ns),
+            conn: Some(s.conn),
+            send: Some(s.send),
+            peer: (s.peer != 0).then_some(s.peer),
+            ..row(s.at, EventKind::Sock)
+        },
+        Event::Exit { .. } | Event::Exec(_) | Event::Fork(_) => return None,
     })
+}
+
+fn off(o: &Off) -> OffRow {
+    let (wake, waker) = match o.wake {
+        Wake::Preempted => (WakeKind::Preempted, None),
+        Wake::Task { pid, tid } => (WakeKind::Task, Some((pid, tid))),
+        Wake::Interrupt => (WakeKind::Interrupt, None),
+        Wake::New => (WakeKind::New, None),
+        Wake::Unseen => (WakeKind::Unseen, None),
+    };
+    OffRow {
+        blocked_ns: (o.left != 0).then(|| o.runnable.saturating_sub(o.left)),
+        wait_ns: o.at.ts.saturating_sub(o.runnable),
+        throttled_ns: o.throttled_ns,
+        interrupt_ns: o.interrupt_ns,
+        wake,
+        waker_pid: waker.map(|w| w.0),
+        waker_tid: waker.map(|w| w.1),
+        woken_by_flush: o.woken_by_flush.map(|(pty, _)| pty.index),
+        syscall: o.slept_in.syscall,
+        fault: o.slept_in.fault,
+        disk: o.slept_in.disk,
+        iowait: o.slept_in.iowait,
+        major_faults: o.major_faults,
+        migrations: o.migrations,
+        ran_instead: assemble::short_culprits(&o.blame),
+    }
 }
 
 fn on(pty: PtyId, side: Side, row: EventRow) -> EventRow {
     EventRow {
-        devpts: Some(super::assemble::devpts(pty)),
+        devpts: Some(assemble::devpts(pty)),
         index: Some(pty.index),
         master: Some(side == Side::Master),
         ..row

@@ -7,9 +7,11 @@
 mod assemble;
 mod backends;
 mod cost;
+mod echoes;
 mod events;
 mod hops;
 mod inside;
+mod names;
 mod processes;
 mod session;
 pub mod wrapped;
@@ -19,22 +21,46 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::cli::AttachArgs;
+use crate::cli::{AttachArgs, EchoArgs};
+use crate::echo::Counts;
 use crate::report::model::Report;
 use crate::report::{json, text};
 
-pub use session::run;
+use echoes::View;
+pub use session::{run, run_echo};
+
+fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// How and where a run's output goes.
 #[derive(Debug, Clone, Copy)]
 struct Output {
     json: bool,
+    /// Each event besides.
+    events: bool,
+    /// Each echo, and no report.
+    echoes: Option<View>,
 }
 
 impl Output {
     fn of(args: &AttachArgs) -> Output {
         Output {
             json: args.json || args.events,
+            events: args.events,
+            echoes: None,
+        }
+    }
+
+    /// Of the live view of echoes.
+    fn of_echo(args: &EchoArgs) -> Output {
+        Output {
+            json: args.json,
+            events: false,
+            echoes: Some(View {
+                json: args.json,
+                slow_from: args.slow.map(nanoseconds),
+            }),
         }
     }
 
@@ -55,6 +81,18 @@ impl Output {
         }
         .and_then(|()| out.flush())
         .context("writing the report")
+    }
+
+    /// How many echoes there were, and what became of them.
+    fn counts(self, counts: &Counts) -> Result<()> {
+        let mut out = io::stdout().lock();
+        if self.json {
+            json::write_echo_counts(counts, &mut out)
+        } else {
+            writeln!(out, "{}", echoes::told(counts))
+        }
+        .and_then(|()| out.flush())
+        .context("writing the counts")
     }
 
     /// A line for the person who waits; never into a pipe or a file.

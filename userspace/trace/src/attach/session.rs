@@ -12,12 +12,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use super::assemble::{self, Material};
 use super::backends::Features;
 use super::cost::Meter;
+use super::echoes::Echoes;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
 use super::processes::Processes;
 use super::wrapped::Wrapped;
-use super::{Output, events, exit_code};
-use crate::cli::AttachArgs;
+use super::{Output, events, exit_code, nanoseconds};
+use crate::cli::{AttachArgs, EchoArgs};
+use crate::echo::Counts;
 use crate::escape::visible;
 use crate::probes::{Options, Probes};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
@@ -38,15 +40,26 @@ const TIMED_OUT: u8 = 124;
 /// # Errors
 /// Unknown target, missing privileges, a kernel that refuses, output that cannot be written.
 pub fn run(args: &AttachArgs) -> Result<ExitCode> {
+    in_runtime(args, Output::of(args))
+}
+
+/// Runs `echo`: the same, but each echo is shown instead of a report.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_echo(args: &EchoArgs) -> Result<ExitCode> {
+    in_runtime(&args.attach(), Output::of_echo(args))
+}
+
+fn in_runtime(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime")?;
-    runtime.block_on(attach(args))
+    runtime.block_on(attach(args, output))
 }
 
-async fn attach(args: &AttachArgs) -> Result<ExitCode> {
-    let output = Output::of(args);
+async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     // Before anything is started or loaded: a Ctrl-C from here on ends with the report.
     let mut signals = Signals::new()?;
     let mut wrapped = match args.command.as_slice() {
@@ -74,7 +87,7 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         }
     };
 
-    let mut session = Session::begin(args, &target, &survey)?;
+    let mut session = Session::begin(args, output, &target, &survey)?;
     if !session.processes.target_lives() {
         bail!("{} ended before tracing began", describe(&target));
     }
@@ -90,6 +103,7 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
             describe(&target)
         },
         match args.duration {
+            _ if output.echoes.is_some() => "Ctrl-C ends with the counts".into(),
             Some(d) => format!("the report comes in {}", humantime::format_duration(d)),
             None => "Ctrl-C ends with the report".into(),
         }
@@ -146,8 +160,12 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
             return Ok(exit_code(status));
         }
     }
-    let report = session.finish(output)?;
-    output.report(&report)?;
+    if output.echoes.is_some() {
+        output.counts(&session.finish_echoes(output)?)?;
+    } else {
+        let report = session.finish(output)?;
+        output.report(&report)?;
+    }
     Ok(match (ended, status) {
         (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
         (_, Some(status)) => exit_code(status),
@@ -249,6 +267,8 @@ struct Session {
     /// Where the interval under way began.
     last: Option<KernelState>,
     stream: events::Stream,
+    /// `None` where they are not followed.
+    echoes: Option<Echoes>,
 }
 
 /// The two clocks at the moment when the window began.
@@ -270,8 +290,20 @@ impl Start {
     }
 }
 
+impl Start {
+    /// What to add to CLOCK_MONOTONIC for the time since the Unix epoch, ns.
+    fn unix_offset_ns(self) -> i128 {
+        i128::from(self.unix_ns) - i128::from(self.monotonic_ns)
+    }
+}
+
 impl Session {
-    fn begin(args: &AttachArgs, target: &Target, survey: &Survey) -> Result<Session> {
+    fn begin(
+        args: &AttachArgs,
+        output: Output,
+        target: &Target,
+        survey: &Survey,
+    ) -> Result<Session> {
         let features = Features::ask()?;
         let mut probes = Probes::load(&Options {
             namespace: features.namespace,
@@ -281,6 +313,8 @@ impl Session {
             uprobe: features.uprobe.is_ok(),
             follow_exec: !args.command.is_empty(),
             stream: args.events,
+            follow_echoes: !args.no_echoes,
+            sock_fentry: features.sock_fentry.is_ok(),
             cpus_per_ring: args.cpus_per_ring,
         })?;
         for process in &target.processes {
@@ -309,6 +343,10 @@ impl Session {
             .map(|pid| (pid, Inside::begin(pid, patience, || live.hops())))
             .collect();
         let meter = Meter::start(&probes);
+        let start = Start::now();
+        let slow_from = args.slow.map(nanoseconds);
+        let echoes = || Echoes::new(output.echoes, slow_from, start.unix_offset_ns());
+        let echoes = (!args.no_echoes).then(echoes);
         let mut session = Session {
             meter,
             live,
@@ -320,9 +358,10 @@ impl Session {
             notes: target.notes.clone(),
             inside,
             asked: target.asked.clone(),
-            start: Start::now(),
+            start,
             last: None,
             stream: events::Stream::default(),
+            echoes,
             probes,
         };
         session.hold(live::holders(&seeded));
@@ -344,6 +383,9 @@ impl Session {
     fn pull(&mut self, output: Output) -> Result<()> {
         let drained_ns = monotonic_ns();
         for event in self.live.drain() {
+            if let Some(echoes) = &mut self.echoes {
+                echoes.push(event.clone());
+            }
             match event {
                 Event::Exit { thread, last } => {
                     if last {
@@ -358,19 +400,35 @@ impl Session {
                         self.hops.follow(task.at.pid, &mut self.probes);
                     }
                 }
-                Event::Off(_) | Event::Sock(_) => {}
-                Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {
-                    if output.json {
+                Event::Io(_) | Event::Flush(_) | Event::Hop(_) | Event::Off(_) | Event::Sock(_) => {
+                    if output.events {
                         self.stream.push(event);
                     }
                 }
             }
         }
+        if let Some(echoes) = &mut self.echoes {
+            let targets = self.processes.targets().into_iter().collect();
+            echoes.settle(drained_ns, self.live.lost_events()?, &targets, &self.hops)?;
+        }
         self.write_events(Some(drained_ns))
     }
 
+    /// Ends the window of the live view.
+    fn finish_echoes(mut self, output: Output) -> Result<Counts> {
+        self.probes.stop();
+        let ended_ns = monotonic_ns();
+        self.pull(output)?;
+        self.probes.detach();
+        let Some(echoes) = &mut self.echoes else {
+            return Ok(Counts::default());
+        };
+        echoes.finish(ended_ns)?;
+        Ok(echoes.counts.clone())
+    }
+
     fn write_events(&mut self, drained_ns: Option<u64>) -> Result<()> {
-        let offset = i128::from(self.start.unix_ns) - i128::from(self.start.monotonic_ns);
+        let offset = self.start.unix_offset_ns();
         let out = &mut io::stdout().lock();
         self.stream.write(drained_ns, &self.hops, offset, out)
     }
@@ -417,6 +475,9 @@ impl Session {
         self.hold(holders.unwrap_or_default());
         let state = self.state_at(Some(ended_ns), output)?;
         self.probes.detach();
+        if let Some(echoes) = &mut self.echoes {
+            echoes.finish(ended_ns)?;
+        }
         self.write_events(None)?;
         Ok(self.report(&state, self.start.monotonic_ns, true, in_process))
     }
@@ -440,6 +501,7 @@ impl Session {
             ));
         }
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
+        let echoes = self.echoes.as_ref();
         assemble::report(Material {
             last,
             window: Window {
@@ -457,6 +519,8 @@ impl Session {
             backends: &self.backends,
             in_process,
             cost: self.meter.read(&self.probes, last),
+            echoes: echoes.map(|e| e.summary.rows(&e.names)),
+            slow_echoes: echoes.map_or_else(Vec::new, |e| e.summary.slow_rows(&e.names)),
             notes,
         })
     }

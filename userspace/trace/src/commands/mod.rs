@@ -7,6 +7,7 @@ use crate::cli::{Cli, Command};
 pub mod attach;
 pub mod completions;
 pub mod doctor;
+pub mod echo;
 pub mod list;
 pub mod man;
 pub mod probes;
@@ -20,6 +21,7 @@ mod style;
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Attach(args) => attach::run(&args),
+        Command::Echo(args) => echo::run(&args),
         Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Probes(args) => probes::run(&args),

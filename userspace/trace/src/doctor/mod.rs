@@ -133,8 +133,9 @@ fn feature(feature: Feature, answer: &Answer, system: &System) -> Check {
             } else {
                 feature.fix()
             };
-            // PTY reads and writes have a second way; the others have none.
-            let status = if feature == Feature::Fentry && system.may_trace() {
+            // PTYs and sockets have a second way; the others have none.
+            let second_way = matches!(feature, Feature::Fentry | Feature::SockFentry);
+            let status = if second_way && system.may_trace() {
                 Status::Degraded
             } else {
                 Status::Missing

@@ -3,6 +3,9 @@
 //! Times are ns of CLOCK_MONOTONIC. The links of a chain follow each other without a gap, so that
 //! their lengths sum to its length; the parts of a link sum to the link.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::source::event::{Placement, ShortCulprit};
 use crate::stats::PtyId;
 
@@ -65,7 +68,10 @@ pub enum End {
 }
 
 /// Which step of the way. In the order in which an input passes them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum LinkKind {
     /// Flush work towards the client's terminal: queued → kworker starts → client woken.
     TerminalInputFlush,
@@ -118,6 +124,38 @@ impl LinkKind {
         LinkKind::ClientReceive,
         LinkKind::ClientWrite,
     ];
+
+    /// Whose step it is.
+    pub fn role(self) -> Role {
+        match self {
+            LinkKind::TerminalInputFlush | LinkKind::InputFlush | LinkKind::OutputFlush => {
+                Role::FlushWorker
+            }
+            LinkKind::ClientRead
+            | LinkKind::ClientSend
+            | LinkKind::ClientReceive
+            | LinkKind::ClientWrite => Role::Client,
+            LinkKind::ServerReceive
+            | LinkKind::ServerInput
+            | LinkKind::MasterWrite
+            | LinkKind::MasterRead
+            | LinkKind::ServerOutput => Role::Server,
+            LinkKind::ChildRead | LinkKind::Child | LinkKind::ChildWrite => Role::Child,
+        }
+    }
+}
+
+/// Whose step a link is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// The kernel's flush worker.
+    FlushWorker,
+    /// A client of the multiplexer.
+    Client,
+    /// The multiplexer, or the one process that is both.
+    Server,
+    /// The program inside.
+    Child,
 }
 
 /// One step of the way.
@@ -162,7 +200,7 @@ pub struct Actor {
 }
 
 /// Where the time of a link went; the parts sum to its length.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Parts {
     /// On a CPU, interrupts aside.
     pub on_cpu_ns: u64,
@@ -181,6 +219,11 @@ pub struct Parts {
 impl Parts {
     /// Their sum, ns.
     pub fn total_ns(&self) -> u64 {
+        self.as_array().iter().fold(0, |s, p| s.saturating_add(*p))
+    }
+
+    /// In the order of the fields.
+    pub fn as_array(&self) -> [u64; 6] {
         [
             self.on_cpu_ns,
             self.run_queue_ns,
@@ -189,8 +232,35 @@ impl Parts {
             self.interrupt_ns,
             self.unknown_ns,
         ]
-        .iter()
-        .sum()
+    }
+
+    /// From the order of the fields.
+    pub fn from_array(parts: [u64; 6]) -> Parts {
+        let [
+            on_cpu_ns,
+            run_queue_ns,
+            throttled_ns,
+            blocked_ns,
+            interrupt_ns,
+            unknown_ns,
+        ] = parts;
+        Parts {
+            on_cpu_ns,
+            run_queue_ns,
+            throttled_ns,
+            blocked_ns,
+            interrupt_ns,
+            unknown_ns,
+        }
+    }
+
+    /// Adds those of another link, part by part.
+    pub fn add(&mut self, other: &Parts) {
+        let (mut sum, other) = (self.as_array(), other.as_array());
+        for (sum, part) in sum.iter_mut().zip(other) {
+            *sum = sum.saturating_add(part);
+        }
+        *self = Parts::from_array(sum);
     }
 }
 

@@ -12,7 +12,7 @@ use probe_ebpf::{ProbeSkel, ProbeSkelBuilder};
 use thiserror::Error;
 
 use super::trial::{PidNamespace, explain};
-use super::{log, percpu};
+use super::{log, percpu, system};
 
 /// CPUs that share one ring: more, and one consumer cannot keep up with one ring.
 const CPUS_PER_RING: u32 = 8;
@@ -37,8 +37,24 @@ pub struct Options {
     pub follow_exec: bool,
     /// Emit an event for each PTY read and write, flush and hop.
     pub stream: bool,
+    /// Tell of each time off CPU, of each use of a stream socket, and of what `stream` tells.
+    pub follow_echoes: bool,
+    /// fentry works on the functions of stream sockets: see [`super::trial::try_feature`]. Counts when following echoes only.
+    pub sock_fentry: bool,
     /// CPUs per ring, rounded up to a power of two; `None` for the default of 8.
     pub cpus_per_ring: Option<u32>,
+}
+
+impl Options {
+    /// Stream sockets are seen by their system calls.
+    fn sock_by_call(&self) -> bool {
+        self.follow_echoes && !self.sock_fentry
+    }
+
+    /// Something is seen by its system calls.
+    fn by_call(&self) -> bool {
+        !self.fentry || self.sock_by_call()
+    }
 }
 
 /// A USDT probe to attach to.
@@ -121,6 +137,11 @@ impl Probes {
                 ro.interrupt_bits = percpu::interrupt_bits().unwrap_or(ro.interrupt_bits);
                 ro.stream_events = options.stream;
                 ro.follow_exec = options.follow_exec;
+                ro.follow_echoes = options.follow_echoes;
+                ro.cpu_on_v1 = system::cpu_controller_on_v1();
+                ro.conn_key = conn_key();
+                ro.tty_by_call = !options.fentry;
+                ro.sock_by_call = options.sock_by_call();
                 ro.ring_shift = shift;
                 ro.ring_wake_bytes = RING_BYTES / 4;
             }
@@ -145,10 +166,38 @@ impl Probes {
                 &mut p.enter_writev,
                 &mut p.exit_writev,
             ] {
-                program.set_autoload(!options.fentry && options.tracefs);
+                program.set_autoload(options.by_call() && options.tracefs);
+            }
+            for program in [
+                &mut p.enter_recvfrom,
+                &mut p.exit_recvfrom,
+                &mut p.enter_recvmsg,
+                &mut p.exit_recvmsg,
+                &mut p.enter_sendto,
+                &mut p.exit_sendto,
+                &mut p.enter_sendmsg,
+                &mut p.exit_sendmsg,
+            ] {
+                program.set_autoload(options.sock_by_call() && options.tracefs);
             }
             for program in [&mut p.sys_enter, &mut p.sys_exit] {
-                program.set_autoload(!options.fentry && !options.tracefs);
+                program.set_autoload(options.by_call() && !options.tracefs);
+            }
+            for program in [
+                &mut p.unix_stream_sendmsg_begins,
+                &mut p.unix_stream_sendmsg_ends,
+                &mut p.unix_stream_recvmsg_begins,
+                &mut p.unix_stream_recvmsg_ends,
+                &mut p.unix_seqpacket_sendmsg_begins,
+                &mut p.unix_seqpacket_sendmsg_ends,
+                &mut p.unix_seqpacket_recvmsg_begins,
+                &mut p.unix_seqpacket_recvmsg_ends,
+                &mut p.tcp_sendmsg_begins,
+                &mut p.tcp_sendmsg_ends,
+                &mut p.tcp_recvmsg_begins,
+                &mut p.tcp_recvmsg_ends,
+            ] {
+                program.set_autoload(options.follow_echoes && options.sock_fentry);
             }
             for program in [&mut p.flush_queued, &mut p.flush_starts, &mut p.flush_ends] {
                 program.set_autoload(options.flush);
@@ -207,6 +256,18 @@ impl Probes {
             &p.tty_write_ends,
             &p.tty_read_begins,
             &p.tty_write_begins,
+            &p.unix_stream_sendmsg_ends,
+            &p.unix_stream_recvmsg_ends,
+            &p.unix_seqpacket_sendmsg_ends,
+            &p.unix_seqpacket_recvmsg_ends,
+            &p.tcp_sendmsg_ends,
+            &p.tcp_recvmsg_ends,
+            &p.unix_stream_sendmsg_begins,
+            &p.unix_stream_recvmsg_begins,
+            &p.unix_seqpacket_sendmsg_begins,
+            &p.unix_seqpacket_recvmsg_begins,
+            &p.tcp_sendmsg_begins,
+            &p.tcp_recvmsg_begins,
             &p.sys_exit,
             &p.sys_enter,
         ];
@@ -222,10 +283,18 @@ impl Probes {
             &p.exit_readv,
             &p.exit_write,
             &p.exit_writev,
+            &p.exit_recvfrom,
+            &p.exit_recvmsg,
+            &p.exit_sendto,
+            &p.exit_sendmsg,
             &p.enter_read,
             &p.enter_readv,
             &p.enter_write,
             &p.enter_writev,
+            &p.enter_recvfrom,
+            &p.enter_recvmsg,
+            &p.enter_sendto,
+            &p.enter_sendmsg,
         ];
         for program in by_call {
             if program.autoload() {
@@ -363,6 +432,15 @@ pub struct MapFds {
     pub hop_stats: OwnedFd,
     /// `loss` → count, per CPU.
     pub losses: OwnedFd,
+}
+
+/// What the identity of a connection is hashed with, of this run only: a number in the output tells
+/// nothing of where the kernel has its sockets.
+fn conn_key() -> [u64; 2] {
+    use std::hash::{BuildHasher, RandomState};
+    // The hasher of std takes its own key from the system's random numbers.
+    let random = RandomState::new();
+    [random.hash_one(0), random.hash_one(1)]
 }
 
 fn new_ring() -> libbpf_rs::Result<MapHandle> {

@@ -97,6 +97,18 @@ pub fn sysctl(path: &str) -> Option<i64> {
     text.trim().parse().ok()
 }
 
+/// Whether the cpu controller is one of version 1: then the cgroups that schedule are those of its hierarchy.
+pub fn cpu_controller_on_v1() -> bool {
+    fs::read_to_string("/proc/cgroups").is_ok_and(|text| cpu_hierarchy(&text) != 0)
+}
+
+/// The hierarchy that the cpu controller is on, by `/proc/cgroups`; 0 is that of version 2.
+fn cpu_hierarchy(cgroups: &str) -> u32 {
+    let mut lines = cgroups.lines().map(str::split_ascii_whitespace);
+    let number = lines.find_map(|mut words| (words.next() == Some("cpu")).then(|| words.next())?);
+    number.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
 /// Whether the kernel tells us where `symbol` is. Where it hides addresses they are all zero, which
 /// libbpf takes for an address like any other.
 ///

@@ -25,6 +25,8 @@ pub enum Feature {
     Iterator,
     /// Functions traced at entry and exit: the cheap way to PTY reads and writes.
     Fentry,
+    /// The same of the functions of stream sockets.
+    SockFentry,
     /// Uprobes with cookies: USDT.
     Uprobe,
     /// The address of `flush_to_ldisc`: the kworker's hop.
@@ -33,7 +35,7 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, the indispensable ones first.
-    pub const ALL: [Feature; 8] = [
+    pub const ALL: [Feature; 9] = [
         Feature::TpBtf,
         Feature::TaskStorage,
         Feature::Ring,
@@ -41,12 +43,16 @@ impl Feature {
         Feature::Iterator,
         Feature::Flush,
         Feature::Fentry,
+        Feature::SockFentry,
         Feature::Uprobe,
     ];
 
     /// Without this `attach` cannot run.
     pub fn is_required(self) -> bool {
-        !matches!(self, Feature::Fentry | Feature::Uprobe | Feature::Flush)
+        !matches!(
+            self,
+            Feature::Fentry | Feature::SockFentry | Feature::Uprobe | Feature::Flush
+        )
     }
 
     /// Name in the field's terms.
@@ -58,6 +64,7 @@ impl Feature {
             Feature::Loop => "bpf_loop",
             Feature::Iterator => "BPF task iterators",
             Feature::Fentry => "fentry/fexit",
+            Feature::SockFentry => "fentry/fexit of stream sockets",
             Feature::Uprobe => "uprobes (USDT)",
             Feature::Flush => "flush_to_ldisc symbol",
         }
@@ -70,6 +77,10 @@ impl Feature {
                 "PTY calls through io_uring and of processes that open a PTY later; every syscall \
                  of the host costs some ns more meanwhile"
             }
+            Feature::SockFentry => {
+                "sends and receives through io_uring; every such syscall of the host costs some ns \
+                 more meanwhile"
+            }
             Feature::Flush => "the kworker's hop and the reader's wait",
             Feature::Uprobe => "the hops inside the target",
             _ => "everything: attach cannot run",
@@ -79,7 +90,7 @@ impl Feature {
     /// What would bring it.
     pub fn fix(self) -> &'static str {
         match self {
-            Feature::Fentry => "a kernel that allows fentry",
+            Feature::Fentry | Feature::SockFentry => "a kernel that allows fentry",
             Feature::Flush => {
                 "root, or CAP_SYSLOG; kernel.kptr_restrict below 2; a kernel with CONFIG_KALLSYMS"
             }
@@ -153,6 +164,10 @@ fn only(open: &mut OpenTrialSkel<'_>, feature: Feature) {
     p.try_loop.set_autoload(feature == Feature::Loop);
     p.try_iter.set_autoload(feature == Feature::Iterator);
     p.try_fentry.set_autoload(feature == Feature::Fentry);
+    p.try_fentry_unix
+        .set_autoload(feature == Feature::SockFentry);
+    p.try_fentry_tcp
+        .set_autoload(feature == Feature::SockFentry);
     p.try_uprobe.set_autoload(feature == Feature::Uprobe);
     p.try_flush.set_autoload(feature == Feature::Flush);
     // A map that the kernel does not know would fail every other trial.
@@ -175,6 +190,10 @@ fn attach(
         Feature::Ring => p.try_ring.attach_trace(),
         Feature::Loop => p.try_loop.attach_trace(),
         Feature::Fentry => p.try_fentry.attach_trace(),
+        Feature::SockFentry => {
+            let _tcp = p.try_fentry_tcp.attach_trace()?;
+            p.try_fentry_unix.attach_trace()
+        }
         Feature::Flush => p.try_flush.attach_trace(),
         Feature::Iterator => {
             let link = p.try_iter.attach()?;

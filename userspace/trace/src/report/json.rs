@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-use super::model::{EventRow, Report};
+use super::model::{ChainRow, EventRow, Report};
 use super::schema::{Line, Run};
+use crate::echo::Counts;
 use crate::escape::is_harmless;
 
 /// Writes the lines of one report: `run`, then `thread`, `pty`, `hop`, `in_process`, `loss` as many as there are,
@@ -28,6 +29,22 @@ pub fn write_ndjson(report: &Report, out: &mut impl Write) -> io::Result<()> {
 /// Those of the writer.
 pub fn write_event(event: &EventRow, out: &mut impl Write) -> io::Result<()> {
     write_line(&Line::Event(event), out)
+}
+
+/// Writes one echo: a line of `echo --json`.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_echo(row: &ChainRow, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::Echo(row), out)
+}
+
+/// Writes what became of all echoes: the last line of `echo --json`.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_echo_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::EchoCounts(counts), out)
 }
 
 fn write_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {

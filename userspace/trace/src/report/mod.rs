@@ -1,5 +1,6 @@
 //! From findings to what a person or a program reads.
 
+mod clock;
 pub mod json;
 pub mod model;
 #[cfg(test)]

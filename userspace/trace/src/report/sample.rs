@@ -179,6 +179,7 @@ pub(super) fn empty() -> Report {
             cause: Cause::NoData,
             sentence: String::new(),
             evidence: vec![],
+            advice: vec![],
         },
         target: Target {
             asked: "tmux".into(),
@@ -204,6 +205,8 @@ pub(super) fn empty() -> Report {
         threads: vec![],
         ptys: vec![],
         in_process: Vec::new(),
+        echoes: None,
+        slow_echoes: vec![],
         hops: vec![],
         notes: vec![],
     }

@@ -5,9 +5,11 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::echo::Counts;
+
 use super::model::{
-    Backend, Cost, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target, ThreadRow, Verdict,
-    Window,
+    Backend, ChainRow, Cost, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target, ThreadRow,
+    Verdict, Window,
 };
 
 /// One line of `phux-trace attach --json`. A report is a `run` line, the lines of its rows, and a
@@ -34,6 +36,10 @@ pub(super) enum Line<'a> {
     Verdict(&'a Verdict),
     /// Something that happened, between reports; only with `--events`.
     Event(&'a EventRow),
+    /// One input and what became of it, link by link: `echo --json`.
+    Echo(&'a ChainRow),
+    /// Ends the lines of `echo --json`.
+    EchoCounts(&'a Counts),
 }
 
 /// When, where, who and how.

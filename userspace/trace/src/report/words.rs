@@ -1,6 +1,7 @@
 //! Names for things that several views speak of. All are harmless to show.
 
 use super::model::{Culprit, CulpritKind, SchedClass};
+use crate::echo::LinkKind;
 use crate::escape::visible;
 
 /// The task's name with its pid or the number of its pids; or what the time was if no task had it.
@@ -35,5 +36,26 @@ pub(crate) fn class_in_full(sched: &SchedClass) -> String {
         "SCHED_OTHER" | "SCHED_BATCH" | "SCHED_EXT" => format!("{policy} nice {}", sched.nice),
         "SCHED_FIFO" | "SCHED_RR" => format!("{policy} priority {}", sched.rt_priority),
         _ => policy.into_owned(),
+    }
+}
+
+/// A step of an echo's way, at most 16 columns.
+pub(crate) fn link(kind: LinkKind) -> &'static str {
+    match kind {
+        LinkKind::TerminalInputFlush => "key flush",
+        LinkKind::ClientRead => "client reads",
+        LinkKind::ClientSend => "client sends",
+        LinkKind::ServerReceive => "server receives",
+        LinkKind::ServerInput => "server, inside",
+        LinkKind::MasterWrite => "server writes",
+        LinkKind::InputFlush => "input flush",
+        LinkKind::ChildRead => "program reads",
+        LinkKind::Child => "program, inside",
+        LinkKind::ChildWrite => "program writes",
+        LinkKind::OutputFlush => "output flush",
+        LinkKind::MasterRead => "server reads",
+        LinkKind::ServerOutput => "server answers",
+        LinkKind::ClientReceive => "client receives",
+        LinkKind::ClientWrite => "client writes",
     }
 }

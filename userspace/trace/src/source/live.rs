@@ -99,6 +99,12 @@ impl Live {
         events
     }
 
+    /// Records so far that found no room in their ring.
+    pub fn lost_events(&self) -> Result<u64, SourceError> {
+        let by_cpu = self.losses.get(&events::LOSS_RING_FULL, 0)?;
+        Ok(by_cpu.iter().sum())
+    }
+
     /// The values of each hop so far, by process and hop id.
     pub fn hops(&self) -> BTreeMap<(u32, u32), Snapshot> {
         let entries = entries(self.hops.iter());

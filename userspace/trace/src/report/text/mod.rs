@@ -1,5 +1,6 @@
 //! The report as a person reads it: 80 columns, the verdict first.
 
+mod echo_line;
 mod head;
 mod hops;
 mod inside;
@@ -15,6 +16,7 @@ use super::units::duration;
 use super::words;
 use page::{Page, glued, listed};
 
+pub use echo_line::{ECHO_HEAD, echo_line};
 pub use interval::render_interval;
 
 /// How the report is written.

@@ -24,6 +24,7 @@ pub(super) fn no_data(report: &Report) -> Verdict {
         cause: Cause::NoData,
         sentence,
         evidence: limits(report),
+        advice: Vec::new(),
     }
 }
 
@@ -107,6 +108,7 @@ pub(super) fn nothing_wrong(report: &Report) -> Verdict {
         cause: Cause::NothingWrong,
         sentence,
         evidence,
+        advice: Vec::new(),
     }
 }
 

@@ -1,9 +1,11 @@
 //! The verdict: the largest cause of delay in one sentence, or that there is none.
 //!
-//! A pure function of the report. `felt` says what counts as delay and why; here the candidates
+//! A pure function of the report. Where echoes were followed and enough were seen, `echo` judges them;
+//! else the waits of threads and flush workers tell: `felt` says what counts as delay and why; here the candidates
 //! are gathered and ranked; `sentence` and `evidence` put it in words.
 
 mod calm;
+mod echo;
 mod evidence;
 mod felt;
 mod sentence;
@@ -19,6 +21,24 @@ use felt::{Waits, is_hog, takes_keys};
 /// Judges everything in `report` except its `verdict`, which it does not look at.
 #[must_use]
 pub fn verdict(report: &Report) -> Verdict {
+    let waits = || by_waits(report);
+    let Some(mut verdict) = echo::judge(report) else {
+        return waits();
+    };
+    if verdict.cause == Cause::NothingWrong {
+        // Typing was quick; still, something may have waited that nobody typed at.
+        let waits = waits();
+        if !matches!(waits.cause, Cause::NothingWrong | Cause::NoData) {
+            verdict
+                .evidence
+                .push(format!("besides: {}", waits.sentence));
+        }
+    }
+    verdict
+}
+
+/// The verdict where no echoes tell.
+fn by_waits(report: &Report) -> Verdict {
     let mut findings = findings(report);
     if !findings.iter().any(|f| f.waits.any()) && !ran(report) {
         return calm::no_data(report);
@@ -32,6 +52,7 @@ pub fn verdict(report: &Report) -> Verdict {
             cause: worst.cause(),
             sentence: sentence::sentence(worst, report),
             evidence: evidence::evidence(worst, others, report),
+            advice: Vec::new(),
         },
     }
 }

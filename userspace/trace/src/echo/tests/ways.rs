@@ -1,0 +1,224 @@
+//! Each kind of multiplexer, link by link.
+
+use super::scripts::{BARE, KERNEL_ECHO, PHUX, PHUX_CHAIN, TMUX, TMUX_CHAIN};
+use super::world::{BASE, World, lines};
+use crate::echo::{Config, LinkKind};
+
+fn one(script: &str, targets: &[&str]) -> String {
+    let mut world = World::default();
+    world.script(script, 0, "");
+    let (chains, _) = world.run_until(targets, 3_000_000);
+    assert_eq!(chains.len(), 1, "{chains:?}");
+    world.text(&chains[0])
+}
+
+#[test]
+fn a_key_through_tmux() {
+    assert_eq!(one(TMUX, &["tmux"]), lines(TMUX_CHAIN));
+}
+
+#[test]
+fn a_key_through_phux_and_all_its_threads() {
+    assert_eq!(one(PHUX, &["phux", "client"]), lines(PHUX_CHAIN));
+}
+
+#[test]
+fn a_key_through_screen_whose_terminal_is_not_traced() {
+    // Nobody is known to have written to the outer master: the flush work alone tells of the key.
+    let script = TMUX.replace("0-2        term write outer.m 1", "");
+    assert_eq!(one(&script, &["tmux"]), lines(TMUX_CHAIN));
+}
+
+#[test]
+fn the_kernel_echoes() {
+    assert_eq!(
+        one(KERNEL_ECHO, &["tmux"]),
+        lines(
+            "1B echoed 1
+            TerminalInputFlush kw 1-7: cpu 2 wait 4
+            ClientRead tmux 7-12: cpu 2 wait 3
+            ServerInput tmux 12-14: cpu 2
+            MasterWrite tmux 14-15: cpu 1
+            InputFlush kw 15-20: wait 5
+            ChildWrite kw 20-22: cpu 2
+            OutputFlush kw2 22-28: cpu 1 wait 5
+            MasterRead tmux 28-33: cpu 2 wait 3
+            ServerOutput tmux 33-35: cpu 2
+            ClientWrite tmux 35-37: cpu 2"
+        )
+    );
+}
+
+#[test]
+fn without_a_client_the_chain_is_from_master_to_master() {
+    assert_eq!(
+        one(BARE, &["term"]),
+        lines(
+            "1B echoed 1
+            MasterWrite term 0-1: cpu 1
+            InputFlush kw 1-7: cpu 2 wait 4
+            ChildRead sh 7-11: cpu 2 wait 2
+            Child sh 11-13: cpu 2
+            ChildWrite sh 13-14: cpu 1
+            OutputFlush kw 14-20: cpu 2 wait 4
+            MasterRead term 20-24: cpu 2 wait 2"
+        )
+    );
+}
+
+#[test]
+fn a_child_that_computes_sleeps_and_waits_before_it_answers() {
+    let script = BARE.replace(
+        "13-15      sh write pane.s 1",
+        "100-900-950   sh off irq
+         960-960-1000  sh off preempt
+         2000-2001  sh write pane.s 1",
+    );
+    let script = script
+        .replace("14-18-21", "2000-2005-2010")
+        .replace("3-20-22 ", "3-2008-2009 ")
+        .replace("23-24 ", "2011-2012 ");
+    let text = one(&script, &["term"]);
+    assert!(
+        text.contains("Child sh 11-2000: cpu 1099 wait 90 blocked 800\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_child_of_several_threads_and_processes() {
+    // The one that reads hands over to a helper, and that to another process.
+    let script = BARE.replace(
+        "13-15      sh write pane.s 1",
+        "0-12-13    sh/helper off task sh
+         0-15-17    other off task sh/helper
+         20-21      other write pane.s 1",
+    );
+    let script = script
+        .replace(
+            "14-18-21   kw flush pane.m by sh",
+            "20-25-28 kw flush pane.m by other",
+        )
+        .replace("3-20-22 ", "3-27-29 ")
+        .replace("23-24 ", "30-31 ");
+    let text = one(&script, &["term"]);
+    for link in [
+        "Child sh 11-12: cpu 1\n",
+        "Child sh/helper 12-15: cpu 2 wait 1\n",
+        "Child other 15-20: cpu 3 wait 2\n",
+        "ChildWrite other 20-20:\n",
+    ] {
+        assert!(text.contains(link), "{link}{text}");
+    }
+}
+
+#[test]
+fn a_client_that_is_not_traced_ends_where_the_server_sends() {
+    // The client's own records are missing; the kernel tells who is at the other end.
+    let mut world = World::default();
+    for i in 0..3 {
+        let script = PHUX.replace("off task client", "off irq");
+        let script: Vec<&str> = script
+            .lines()
+            .filter(|l| {
+                !l.trim()
+                    .split_whitespace()
+                    .nth(1)
+                    .is_some_and(|w| w.starts_with("client"))
+            })
+            .filter(|l| !l.contains("outer"))
+            .collect();
+        world.script(&script.join("\n"), i * 10_000, "");
+    }
+    for event in &mut world.events {
+        if let crate::source::Event::Sock(sock) = event {
+            sock.peer = 4242;
+        }
+    }
+    let (chains, counts) = world.run_until(&["phux"], 3_000_000);
+    assert_eq!((chains.len(), counts.echoed), (3, 3));
+    let last = &chains[2];
+    let kinds: Vec<LinkKind> = last.links.iter().map(|l| l.kind).collect();
+    assert_eq!(
+        kinds.first(),
+        Some(&LinkKind::ServerReceive),
+        "{}",
+        world.text(last)
+    );
+    assert_eq!(
+        kinds.last(),
+        Some(&LinkKind::ServerOutput),
+        "{}",
+        world.text(last)
+    );
+}
+
+#[test]
+fn what_ran_instead_stands_at_the_link_and_sums_to_the_wait() {
+    let mut world = World::default();
+    world.script(PHUX, 0, "");
+    let (chains, _) = world.run_until(&["phux", "client"], 3_000_000);
+    for link in &chains[0].links {
+        let blamed: u64 = link.ran_instead.iter().map(|c| c.ns).sum();
+        assert_eq!(blamed, link.parts.run_queue_ns, "{link:?}");
+        assert_eq!(link.parts.total_ns(), link.length_ns(), "{link:?}");
+    }
+    let lengths: u64 = chains[0].links.iter().map(|l| l.length_ns()).sum();
+    assert_eq!(lengths, chains[0].length_ns());
+    assert_eq!(chains[0].begin, BASE + 1000);
+}
+
+/// Hops of phux as they are beside [`PHUX`]: ids 1–4, pane 7, frame 3.
+const HOPS: &str = "
+    50  phux/writer hop 1 5 7 9
+    72  phux/reader hop 2 1 7 4
+    85  phux hop 3 1 7 3
+    105 client hop 4 2 7 3
+";
+
+#[test]
+fn hops_confirm_or_contradict() {
+    let confirmed = |hops: &str| {
+        let mut world = World::default();
+        world.script(PHUX, 0, "");
+        world.script(hops, 0, "");
+        let mut follower = world.follower(&["phux", "client"], Config::default());
+        let names = [
+            "input__pty__write",
+            "pty__read__size",
+            "pump__frame__bytes",
+            "vt_apply",
+        ];
+        for (id, name) in (1..).zip(names) {
+            follower.hop_named(id, name);
+        }
+        let (chains, counts) = world.feed(&mut follower, 2_000_000);
+        assert_eq!(
+            counts.confirmed,
+            u64::from(chains[0].confirmed == Some(true))
+        );
+        chains[0].confirmed
+    };
+    assert_eq!(confirmed(HOPS), Some(true));
+    assert_eq!(confirmed(""), None);
+    assert_eq!(
+        confirmed(&HOPS.replace("hop 2 1 7", "hop 2 1 8")),
+        Some(false),
+        "another pane"
+    );
+    assert_eq!(
+        confirmed(&HOPS.replace("hop 2 1 7", "hop 2 2 7")),
+        Some(false),
+        "another read"
+    );
+    assert_eq!(
+        confirmed(&HOPS.replace("hop 4 2 7 3", "hop 4 2 7 2")),
+        Some(false),
+        "an older frame"
+    );
+    assert_eq!(
+        confirmed(&HOPS.replace("85  phux", "96  phux")),
+        Some(false),
+        "sent later"
+    );
+}

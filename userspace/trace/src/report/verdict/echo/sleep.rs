@@ -1,0 +1,101 @@
+//! Time asleep: by what a thread sleeps in, and where on the way.
+
+use super::Scene;
+use crate::echo::{LinkKind, Role};
+use crate::report::model::{Cause, Echoes, EndKind, LinkRow, Relation, Sleep, SleepKind};
+
+/// They sleep until the other end takes something.
+const WRITES: [&str; 6] = ["write", "writev", "sendto", "sendmsg", "sendmmsg", "splice"];
+/// They sleep until something happens, whatever it is.
+const POLLS: [&str; 6] = [
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+];
+/// They sleep until a disk has what was written, and no page fault makes them.
+const SYNCS: [&str; 6] = [
+    "fsync",
+    "fdatasync",
+    "sync",
+    "syncfs",
+    "msync",
+    "sync_file_range",
+];
+
+pub(super) fn cause(scene: &Scene<'_>, link: &LinkRow, sleep: Option<&Sleep>) -> Cause {
+    if is_fault(scene, link, sleep) {
+        return Cause::MajorFaults;
+    }
+    // A write to a disk sleeps uninterruptibly, one to a terminal or socket does not.
+    let call = |names: &[&str]| {
+        sleep.is_some_and(|s| {
+            let name = s.syscall.as_deref();
+            s.what == SleepKind::Syscall && name.is_some_and(|n| names.contains(&n))
+        })
+    };
+    match (link.link, link.link.role()) {
+        // Its input queue is full: the program does not read.
+        (LinkKind::MasterWrite | LinkKind::ServerInput, _) if call(&WRITES) => Cause::SlowChild,
+        // The terminal's buffer is full: the multiplexer does not read.
+        (LinkKind::ChildWrite | LinkKind::ClientSend, _) if call(&WRITES) => busy(scene),
+        (LinkKind::ServerOutput, _) if call(&WRITES) => Cause::ClientNotReading,
+        // Waiting for a chance to write looks like waiting for anything: writes that were refused tell it.
+        (LinkKind::ServerOutput, _) if call(&POLLS) && refused(scene) => Cause::ClientNotReading,
+        (LinkKind::ClientWrite, _) if call(&WRITES) || call(&POLLS) => Cause::ClientNotReading,
+        // It still writes what came before.
+        (LinkKind::ClientReceive, _) if call(&WRITES) || scene.end == EndKind::Undelivered => {
+            Cause::ClientNotReading
+        }
+        (_, Role::Server) => Cause::ServerBlocked,
+        (_, Role::Child) => Cause::SlowChild,
+        (_, Role::Client) => Cause::SlowClient,
+        (_, Role::FlushWorker) => Cause::SlowEcho,
+    }
+}
+
+fn busy(scene: &Scene<'_>) -> Cause {
+    scene
+        .flood
+        .as_ref()
+        .map_or(Cause::ServerBusy, |f| f.cause())
+}
+
+/// A page that had to be read. The kernel's copying to and from a program faults within its system
+/// call: then the faults that were counted tell it, at least one in two echoes.
+fn is_fault(scene: &Scene<'_>, link: &LinkRow, sleep: Option<&Sleep>) -> bool {
+    let Some(sleep) = sleep else { return false };
+    let syncs = sleep.syscall.as_deref().is_some_and(|n| SYNCS.contains(&n));
+    match sleep.what {
+        SleepKind::PageFault => true,
+        SleepKind::Disk if !syncs => link.major_faults.saturating_mul(2) >= scene.group.kept,
+        _ => false,
+    }
+}
+
+/// Whether a client's terminal or socket has refused to take more.
+fn refused(scene: &Scene<'_>) -> bool {
+    scene.echoes.ends.undelivered > 0 || terminal_refused(scene, scene.echoes)
+}
+
+/// A terminal that a client, or the target for it, writes to as its slave, and which gave EAGAIN.
+fn terminal_refused(scene: &Scene<'_>, echoes: &Echoes) -> bool {
+    let panes = |p: &crate::report::model::PtyRow| {
+        let mut inputs = echoes.panes.iter();
+        inputs.any(|e| e.index == Some(p.index) && e.devpts == p.devpts)
+    };
+    let targets: Vec<u32> = scene
+        .report
+        .target
+        .processes
+        .iter()
+        .filter(|p| p.relation == Relation::Target)
+        .map(|p| p.pid)
+        .collect();
+    scene.report.ptys.iter().any(|p| {
+        let own = p.slave.iter().any(|e| targets.contains(&e.pid));
+        own && !panes(p) && p.slave_writes.empty > 0
+    })
+}
