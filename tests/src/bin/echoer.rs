@@ -40,7 +40,9 @@ struct Options {
 
 fn main() -> io::Result<()> {
     let options = Options::parse();
-    let mut log = options.log.as_ref().map(File::create).transpose()?;
+    // Appended, so that whoever reads the lines can empty the file meanwhile.
+    let append = |path| File::options().append(true).create(true).open(path);
+    let mut log = options.log.as_ref().map(append).transpose()?;
     let cold = options.file.as_deref().map(cold::Pages::of).transpose()?;
     let mut modes = tcgetattr(stdin())?;
     modes.make_raw();
