@@ -19,6 +19,12 @@ pub fn example(package: &str, name: &str) -> PathBuf {
     )
 }
 
+/// Path of the shared object of the workspace's package `name`, built first if it may be out of date.
+pub fn library(name: &str) -> PathBuf {
+    let file = format!("lib{}.so", name.replace('-', "_"));
+    built(&["--lib", "--package", name], Path::new(&file))
+}
+
 fn built(what: &[&str], file: &Path) -> PathBuf {
     let dir = profile_dir();
     if std::env::var_os(PREBUILT).is_none() {

@@ -1,8 +1,6 @@
-//! Scheduling class and cgroup of a process, set from outside.
+//! Scheduling class of a process, set from outside.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use crate::procfs;
 
@@ -45,32 +43,5 @@ impl Class {
             }
         }
         Ok(())
-    }
-}
-
-/// A cgroup (version 2) with a CPU quota.
-#[derive(Debug)]
-pub struct Quota(PathBuf);
-
-impl Quota {
-    /// Makes it: so many µs of CPU in each period of so many.
-    ///
-    /// # Errors
-    /// No cgroup2 with a cpu controller at `/sys/fs/cgroup`.
-    pub fn new(name: &str, quota_us: u32, period_us: u32) -> io::Result<Quota> {
-        let root = Path::new("/sys/fs/cgroup");
-        fs::write(root.join("cgroup.subtree_control"), "+cpu")?;
-        let dir = root.join(name);
-        fs::create_dir_all(&dir)?;
-        fs::write(dir.join("cpu.max"), format!("{quota_us} {period_us}"))?;
-        Ok(Quota(dir))
-    }
-
-    /// Puts process `pid` in.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn take(&self, pid: u32) -> io::Result<()> {
-        fs::write(self.0.join("cgroup.procs"), pid.to_string())
     }
 }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::bins::bin;
 use crate::running::Running;
+use crate::terminal::median;
 
 /// Long beside any test, short beside a stuck CI.
 const TIME_LIMIT: &str = "120s";
@@ -84,6 +85,20 @@ pub struct Actor {
 }
 
 impl Echo {
+    /// Time in all links of this kind, ns.
+    pub fn link_ns(&self, link: &str) -> u64 {
+        let of_kind = self.links.iter().filter(|l| l.link == link);
+        of_kind.map(|l| l.length_ns).sum()
+    }
+
+    /// Its longest kind of link.
+    pub fn longest(&self) -> &str {
+        let kinds = self.links.iter().map(|l| l.link.as_str());
+        kinds
+            .max_by_key(|kind| self.link_ns(kind))
+            .unwrap_or_default()
+    }
+
     /// Its links by name.
     pub fn way(&self) -> Vec<&str> {
         let mut way: Vec<&str> = self.links.iter().map(|l| l.link.as_str()).collect();
@@ -159,6 +174,16 @@ fn typed<T: DeserializeOwned>(line: &str) -> T {
 }
 
 impl Told {
+    /// Those whose answer came.
+    pub fn echoed(&self) -> Vec<&Echo> {
+        self.echoes.iter().filter(|c| c.end == "echoed").collect()
+    }
+
+    /// Median time in links of this kind, ns.
+    pub fn typical_ns(&self, link: &str) -> u64 {
+        median(self.echoed().iter().map(|c| c.link_ns(link)))
+    }
+
     /// A count of the last line.
     pub fn count(&self, name: &str) -> u64 {
         self.counts

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use crate::machine::output_of;
 use crate::procfs;
 use crate::running::Running;
+use crate::terminal::Terminal;
 use crate::wait::wait_for;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -24,9 +25,15 @@ impl Tmux {
     /// Starts a server with one 80×24 session that runs `shell_command`, without the user's
     /// configuration.
     pub fn start(shell_command: &str) -> Tmux {
+        Tmux::start_with(shell_command, &[])
+    }
+
+    /// The same, with more in the environment of the server and of what runs in it.
+    pub fn start_with(shell_command: &str, environment: &[(String, String)]) -> Tmux {
         let dir = TempDir::new().expect("a folder");
         let mut tmux = Tmux { dir, pid: 0 };
-        output_of(&mut tmux.command(&["new-session", "-d", "-x", "80", "-y", "24", shell_command]));
+        let mut new = tmux.command(&["new-session", "-d", "-x", "80", "-y", "24", shell_command]);
+        output_of(new.envs(environment.iter().cloned()));
         let pid = tmux.run(&["display-message", "-p", "#{pid}"]);
         tmux.pid = pid
             .trim()
@@ -53,6 +60,11 @@ impl Tmux {
             .next()
             .and_then(|n| n.parse().ok())
             .unwrap_or_else(|| panic!("{tty}"))
+    }
+
+    /// A client of it, in a terminal.
+    pub fn attach(&self) -> Terminal {
+        Terminal::start(&mut self.command(&["attach-session"]))
     }
 
     /// Runs a tmux command against this server; gives its output.
@@ -291,5 +303,59 @@ impl Drop for Phux {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
+    }
+}
+
+/// A phux server of its own, and a client of it in a terminal; both end on drop.
+#[derive(Debug)]
+pub struct PhuxInTerminal {
+    /// The client's terminal.
+    pub terminal: Terminal,
+    server: Running,
+    _dir: TempDir,
+}
+
+impl PhuxInTerminal {
+    /// Starts a session that runs `shell_command`, with more in the environment of the server and
+    /// of the client.
+    pub fn start(
+        shell_command: &str,
+        server: &[(String, String)],
+        client: &[(String, String)],
+    ) -> PhuxInTerminal {
+        let phux = crate::bins::bin("phux");
+        let dir = TempDir::new().expect("a folder");
+        let run = dir.path().join("run");
+        std::fs::create_dir(&run).expect("socket folder");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&run, mode).expect("chmod");
+        let socket = run.join("s.sock");
+        let command = |environment: &[(String, String)]| {
+            let mut command = Command::new(&phux);
+            command.arg("--socket").arg(&socket);
+            command.envs(environment.iter().cloned());
+            command
+        };
+        let server = Running::start(command(server).arg("server"));
+        wait_for(SOON, || socket.exists().then_some(())).expect("the server listens");
+        let terminal = Terminal::start(command(client).args([
+            "new",
+            "-s",
+            "t",
+            "--",
+            "sh",
+            "-c",
+            shell_command,
+        ]));
+        PhuxInTerminal {
+            terminal,
+            server,
+            _dir: dir,
+        }
+    }
+
+    /// Process id of the server.
+    pub fn server(&self) -> u32 {
+        self.server.pid()
     }
 }

@@ -78,6 +78,11 @@ impl Running {
         }
     }
 
+    /// The next line of standard output, if it comes within this time.
+    pub fn try_line(&mut self, deadline: Duration) -> Option<String> {
+        self.lines.recv_timeout(deadline).ok()
+    }
+
     /// Writes one line to standard input.
     pub fn say(&mut self, text: &str) {
         let stdin = self

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use phux_trace_tests::attach::Attached;
-use phux_trace_tests::classes::{Class, Quota};
+use phux_trace_tests::classes::Class;
+use phux_trace_tests::interference::Cgroup;
 use phux_trace_tests::report::{Dist, Summed, Thread};
 use phux_trace_tests::truth::Program;
 use phux_trace_tests::{Running, bin, procfs};
@@ -18,7 +19,7 @@ const MS: u64 = 1_000_000;
 
 /// How long a hog that takes turns is busy, and how long it sleeps.
 const BUSY: u64 = 6 * MS;
-const TURNS: [&str; 2] = ["6000", "4000"];
+const TURNS: [&str; 2] = ["--burst-us=6000", "--gap-us=4000"];
 
 fn hog(turns: &[&str], class: Class) -> Running {
     let mut hog = Running::start(Command::new(bin("hog")).args(turns));
@@ -215,8 +216,8 @@ fn a_quota_makes_a_thread_wait_with_nobody_on_the_cpu() {
     let mut program = Program::start(Command::new(bin("victim")).args(options));
     let attached = Attached::to(program.pid());
     // It works for 3 of 4 ms, and may for 20 of 100.
-    let quota = Quota::new("scenario", 20_000, 100_000).expect("a cgroup");
-    quota.take(program.pid()).expect("moved");
+    let (quota, period) = (Duration::from_millis(20), Duration::from_millis(100));
+    let _quota = Cgroup::with_quota(&[program.pid()], quota, period);
     let truth: Value = program.work(WORK);
     let report = attached.stop();
     program.finish();
