@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Reads and writes on the traced PTYs, and the flush work that carries bytes from one side to the other. */
 #include "tty.h"
+#include "syscall.h"
 
 /* Syscall numbers of this architecture. */
 #include <asm/unistd.h>
-
-/* TS_COMPAT: a 32-bit syscall, whose numbers mean other calls. */
-#define TS_COMPAT 0x0002
 
 static __always_inline struct io_stats *io_stats_of(struct port *port, __u32 op)
 {

@@ -9,12 +9,12 @@ use crate::probes::trial::{self, Answer, Feature, PidNamespace};
 use crate::report::model::Backend;
 
 /// The answers.
-pub(super) struct Features {
-    pub(super) namespace: PidNamespace,
-    pub(super) fentry: Answer,
-    pub(super) tracefs: bool,
-    pub(super) flush: Answer,
-    pub(super) uprobe: Answer,
+pub(crate) struct Features {
+    pub(crate) namespace: PidNamespace,
+    pub(crate) fentry: Answer,
+    pub(crate) tracefs: bool,
+    pub(crate) flush: Answer,
+    pub(crate) uprobe: Answer,
 }
 
 impl Features {
@@ -22,7 +22,7 @@ impl Features {
     ///
     /// # Errors
     /// Something without which nothing works is refused.
-    pub(super) fn ask() -> Result<Features> {
+    pub(crate) fn ask() -> Result<Features> {
         blocked::required()?;
         let namespace = trial::pid_namespace().map_err(anyhow::Error::msg)?;
         // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
@@ -45,7 +45,7 @@ impl Features {
     }
 
     /// What is used, and what is missing, for the report.
-    pub(super) fn backends(&self) -> Vec<Backend> {
+    pub(crate) fn backends(&self) -> Vec<Backend> {
         let backend = |capability: &str, used: Option<&str>, missing: Option<String>| Backend {
             capability: capability.into(),
             used: used.map(String::from),

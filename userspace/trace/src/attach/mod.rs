@@ -5,13 +5,13 @@
 //! probes; [`processes`] keeps who is who; [`assemble`] makes the report.
 
 mod assemble;
-mod backends;
+pub(crate) mod backends;
 mod cost;
 mod events;
 mod hops;
 mod inside;
-mod processes;
-mod session;
+pub(crate) mod processes;
+pub(crate) mod session;
 pub mod wrapped;
 
 use std::io::{self, IsTerminal, Write};
@@ -66,7 +66,7 @@ impl Output {
 }
 
 /// The exit status for a command that ended so (`128 + n` for a signal).
-fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status
         .code()

@@ -1,6 +1,7 @@
 //! The run itself: set up, pull until something ends it, report.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,11 +28,11 @@ use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
 use crate::target::{Ask, Invoker, Survey, Target, resolve};
 
 /// How often the rings are emptied without being asked.
-const PULL: Duration = Duration::from_millis(100);
+pub(crate) const PULL: Duration = Duration::from_millis(100);
 /// How often we look whether the target still lives.
-const LOOK: Duration = Duration::from_millis(500);
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// Status of a run that its duration ended, as timeout(1) has it.
-const TIMED_OUT: u8 = 124;
+pub(crate) const TIMED_OUT: u8 = 124;
 
 /// Runs `attach`.
 ///
@@ -54,25 +55,8 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         command => Some(Wrapped::prepare(command)?),
     };
     let survey = Survey::take().context("reading /proc")?;
-    let target = match &wrapped {
-        Some(w) => {
-            let mut target = resolve(&Ask::Pid(w.pid().into()), &survey, Invoker::current())?;
-            target.asked = args
-                .command
-                .iter()
-                .map(|a| a.to_string_lossy())
-                .collect::<Vec<_>>()
-                .join(" ");
-            target
-        }
-        None => {
-            let ask = match args.pid {
-                Some(pid) => Ask::Pid(pid.into()),
-                None => Ask::parse(args.target.as_deref()),
-            };
-            resolve(&ask, &survey, Invoker::current())?
-        }
-    };
+    let asked = (args.target.as_deref(), args.pid);
+    let target = find(asked, &args.command, wrapped.as_ref(), &survey)?;
 
     let mut session = Session::begin(args, &target, &survey)?;
     if !session.processes.target_lives() {
@@ -155,14 +139,34 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     })
 }
 
+/// Who is meant by a name or a pid, or is about to become the command.
+pub(crate) fn find(
+    (name, pid): (Option<&str>, Option<u32>),
+    command: &[OsString],
+    wrapped: Option<&Wrapped>,
+    survey: &Survey,
+) -> Result<Target> {
+    let ask = match (wrapped, pid) {
+        (Some(w), _) => Ask::Pid(w.pid().into()),
+        (None, Some(pid)) => Ask::Pid(pid.into()),
+        (None, None) => Ask::parse(name),
+    };
+    let mut target = resolve(&ask, survey, Invoker::current())?;
+    if wrapped.is_some() {
+        let words: Vec<_> = command.iter().map(|a| a.to_string_lossy()).collect();
+        target.asked = words.join(" ");
+    }
+    Ok(target)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EndedBy {
+pub(crate) enum EndedBy {
     Signal,
     Duration,
     Target,
 }
 
-fn describe(target: &Target) -> String {
+pub(crate) fn describe(target: &Target) -> String {
     let pids: Vec<String> = target
         .processes
         .iter()
@@ -183,7 +187,7 @@ fn describe(target: &Target) -> String {
     )
 }
 
-async fn until(deadline: Option<Instant>) {
+pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
@@ -199,7 +203,7 @@ async fn tick(interval: &mut Option<tokio::time::Interval>) {
     }
 }
 
-async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
+pub(crate) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
     match wrapped {
         Some(w) => w.wait().await,
         None => std::future::pending().await,
@@ -207,14 +211,14 @@ async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
 }
 
 /// What ends a run with its report.
-struct Signals {
+pub(crate) struct Signals {
     int: tokio::signal::unix::Signal,
     term: tokio::signal::unix::Signal,
     hup: tokio::signal::unix::Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Signals> {
+    pub(crate) fn new() -> Result<Signals> {
         let on = |kind| signal(kind).context("a signal handler");
         Ok(Signals {
             int: on(SignalKind::interrupt())?,
@@ -223,7 +227,7 @@ impl Signals {
         })
     }
 
-    async fn any(&mut self) {
+    pub(crate) async fn any(&mut self) {
         tokio::select! {
             _ = self.int.recv() => (),
             _ = self.term.recv() => (),
@@ -282,6 +286,7 @@ impl Session {
             follow_exec: !args.command.is_empty(),
             stream: args.events,
             cpus_per_ring: args.cpus_per_ring,
+            calls: None,
         })?;
         for process in &target.processes {
             probes.add_target(process.pid)?;
@@ -461,14 +466,14 @@ impl Session {
     }
 }
 
-fn host() -> String {
+pub(crate) fn host() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()
         .into_owned()
 }
 
-fn kernel() -> String {
+pub(crate) fn kernel() -> String {
     rustix::system::uname()
         .release()
         .to_string_lossy()

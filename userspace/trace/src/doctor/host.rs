@@ -97,6 +97,7 @@ pub(super) fn programs(trials: &[(Feature, Answer)]) -> Check {
         follow_exec: false,
         stream: false,
         cpus_per_ring: None,
+        calls: None,
     });
     match loaded {
         Ok(_unloaded_here) => Check::ok(NAME, "load"),

@@ -11,6 +11,7 @@ use probe_ebpf::events;
 use probe_ebpf::{ProbeSkel, ProbeSkelBuilder};
 use thiserror::Error;
 
+use super::calls::{self, CallOptions};
 use super::trial::{PidNamespace, explain};
 use super::{log, percpu};
 
@@ -39,6 +40,8 @@ pub struct Options {
     pub stream: bool,
     /// CPUs per ring, rounded up to a power of two; `None` for the default of 8.
     pub cpus_per_ring: Option<u32>,
+    /// Record system calls.
+    pub calls: Option<CallOptions>,
 }
 
 /// A USDT probe to attach to.
@@ -71,7 +74,7 @@ pub struct Probes {
     links: Vec<Link>,
     hops: Vec<Link>,
     rings: Vec<MapHandle>,
-    skel: ProbeSkel<'static>,
+    pub(super) skel: ProbeSkel<'static>,
 }
 
 impl std::fmt::Debug for Probes {
@@ -88,7 +91,7 @@ fn ring_layout(cpus: u32, cpus_per_ring: u32) -> (u32, u32) {
     (((cpus.max(1) - 1) >> shift) + 1, shift)
 }
 
-fn step<T>(
+pub(super) fn step<T>(
     what: &'static str,
     f: impl FnOnce() -> Result<T, libbpf_rs::Error>,
 ) -> Result<T, LoadError> {
@@ -106,6 +109,10 @@ impl Probes {
             .ok()
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(1);
+        let ring_bytes = match options.calls {
+            Some(_) => calls::RING_BYTES,
+            None => RING_BYTES,
+        };
         let (n_rings, shift) = ring_layout(cpus, options.cpus_per_ring.unwrap_or(CPUS_PER_RING));
 
         // The skeleton borrows its object for as long as it lives. This cell holds
@@ -122,7 +129,7 @@ impl Probes {
                 ro.stream_events = options.stream;
                 ro.follow_exec = options.follow_exec;
                 ro.ring_shift = shift;
-                ro.ring_wake_bytes = RING_BYTES / 4;
+                ro.ring_wake_bytes = ring_bytes / 4;
             }
             open.maps.cpus.set_max_entries(cpus)?;
             open.maps.rings.set_max_entries(n_rings)?;
@@ -154,12 +161,13 @@ impl Probes {
                 program.set_autoload(options.flush);
             }
             p.hop.set_autoload(options.uprobe);
+            calls::configure(&mut open, options.calls.as_ref())?;
             open.load()
         })?;
 
         let mut rings = Vec::new();
         for i in 0..n_rings {
-            let ring = step("a ring buffer", new_ring)?;
+            let ring = step("a ring buffer", || new_ring(ring_bytes))?;
             step("a ring buffer", || {
                 use std::os::fd::AsRawFd;
                 let fd = ring.as_fd().as_raw_fd() as u32;
@@ -169,12 +177,16 @@ impl Probes {
             })?;
             rings.push(ring);
         }
-        Ok(Probes {
+        let probes = Probes {
             links: Vec::new(),
             hops: Vec::new(),
             rings,
             skel,
-        })
+        };
+        if let Some(calls) = &options.calls {
+            probes.name_threads(calls)?;
+        }
+        Ok(probes)
     }
 
     /// Names a process to trace before [`Probes::seed`], or one whose exec must not end its being the target.
@@ -239,6 +251,8 @@ impl Probes {
                 .attach()
                 .or_else(|_| p.process_exit_btf.attach_trace())
         })?);
+        let calls = self.attach_calls()?;
+        self.links.extend(calls);
         Ok(())
     }
 
@@ -365,15 +379,15 @@ pub struct MapFds {
     pub losses: OwnedFd,
 }
 
-fn new_ring() -> libbpf_rs::Result<MapHandle> {
+fn new_ring(bytes: u32) -> libbpf_rs::Result<MapHandle> {
     let opts = libbpf_rs::libbpf_sys::bpf_map_create_opts {
         sz: std::mem::size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as u64,
         ..Default::default()
     };
-    MapHandle::create(MapType::RingBuf, Some("phux_ring"), 0, 0, RING_BYTES, &opts)
+    MapHandle::create(MapType::RingBuf, Some("phux_ring"), 0, 0, bytes, &opts)
 }
 
-fn run_iterator(program: &libbpf_rs::ProgramMut<'_>) -> Result<Vec<u8>, LoadError> {
+pub(super) fn run_iterator(program: &libbpf_rs::ProgramMut<'_>) -> Result<Vec<u8>, LoadError> {
     use std::io::Read;
     step("a task iterator", || {
         let link = program.attach()?;

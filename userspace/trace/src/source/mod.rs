@@ -4,8 +4,9 @@
 //! drop in the kernel, never in memory that grows here.
 
 pub mod decode;
+mod held;
 pub mod live;
-mod raw;
+pub(crate) mod raw;
 
 pub use decode::Event;
 pub use live::{Live, SourceError};
