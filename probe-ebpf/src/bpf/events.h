@@ -199,7 +199,7 @@ enum event_type {
 	EV_HOP,      /* struct ev_hop, only when streaming */
 
 	EV_CALL = 32, /* struct ev_call: a system call, or an io_uring request, from its start to its end */
-	EV_FILE,      /* struct ev_file, and names: what a key of ev_call stands for from now on */
+	EV_FILE,      /* struct ev_file, and names: what a key of ev_call stands for */
 	EV_STRINGS,   /* struct ev_strings, and bytes: the paths that this thread's next EV_CALL was given */
 	EV_COMM,      /* struct ev_comm: this thread's name from now on */
 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What files are called. A call names its file by a key, the address of the kernel's
- * struct file: that is the same for every descriptor that dup, fork, exec or a Unix
- * socket's SCM_RIGHTS made of one opening, so the kernel's own descriptor table is
- * the only one that is ever needed. What a key stands for is told once, and again
- * when it stands for something else.
+ * What files are called. A call names its file by a key, made of the address of the
+ * kernel's struct file: that is the same for every descriptor that dup, fork, exec or
+ * a Unix socket's SCM_RIGHTS made of one opening, so the kernel's own descriptor table
+ * is the only one that is ever needed. Addresses come again, for other files; so the
+ * key has besides some bits of what makes the name, and stands for one name for ever.
+ * What it stands for is told once.
  */
 #ifndef PHUX_FILE_H
 #define PHUX_FILE_H
@@ -59,6 +60,15 @@ struct {
 	__type(key, __u64);
 	__type(value, struct known);
 } known_files SEC(".maps");
+
+/* Bits of an address that tell addresses of the kernel apart; the rest of a key is the name's. */
+#define ADDRESS_BITS 48
+#define ADDRESS_MASK ((1ULL << ADDRESS_BITS) - 1)
+
+static __always_inline __u64 key_of(__u64 address, __u64 name)
+{
+	return (address & ADDRESS_MASK) | name << ADDRESS_BITS;
+}
 
 static __always_inline __u64 mix(__u64 h, __u64 v)
 {
@@ -165,10 +175,11 @@ static __always_inline __u64 socket_ends(struct scratch *s, struct file *file)
 }
 
 /*
- * Tells what a key stands for, unless that was told. file is 0 for a directory that
- * nobody opened: a working directory. A function of its own: see blame.h.
+ * The key of what is at an address now; tells what it stands for, unless that was told.
+ * file is 0 for a directory that nobody opened: a working directory. A function of its
+ * own: see blame.h.
  */
-__noinline __u64 tell_file(__u64 key, __u64 file_addr, __u64 dentry_addr, __u64 mnt_addr, __u32 of)
+__noinline __u64 tell_file(__u64 address, __u64 file_addr, __u64 dentry_addr, __u64 mnt_addr, __u32 of)
 {
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &of);
 	struct dentry *dentry = (void *)dentry_addr;
@@ -178,6 +189,7 @@ __noinline __u64 tell_file(__u64 key, __u64 file_addr, __u64 dentry_addr, __u64 
 	struct ev_file *ev;
 	__u32 size, mode;
 	void *ring;
+	__u64 key;
 
 	if (!s || !dentry)
 		return 0;
@@ -190,7 +202,7 @@ __noinline __u64 tell_file(__u64 key, __u64 file_addr, __u64 dentry_addr, __u64 
 	ev->magic = BPF_CORE_READ(inode, i_sb, s_magic);
 	mode = file ? BPF_CORE_READ(file, f_mode) : 0;
 	ev->flags = (mode & 1 ? FILE_READ : 0) | (mode & 2 ? FILE_WRITE : 0);
-	now.name = mix(mix(ev->dev, mnt_addr), ev->flags);
+	now.name = mix(mix(mix(ev->dev, now.ino), mnt_addr), ev->flags);
 	switch (ev->mode & S_IFMT) {
 	case S_IFSOCK:
 		if (file)
@@ -206,7 +218,8 @@ __noinline __u64 tell_file(__u64 key, __u64 file_addr, __u64 dentry_addr, __u64 
 		now.name = mix(now.name, BPF_CORE_READ(dentry, d_name.hash));
 	}
 	}
-	known = bpf_map_lookup_elem(&known_files, &key);
+	key = key_of(address, now.name);
+	known = bpf_map_lookup_elem(&known_files, &address);
 	if (known && known->ino == now.ino && known->name == now.name)
 		return key;
 	if ((ev->mode & S_IFMT) != S_IFSOCK)
@@ -223,23 +236,23 @@ __noinline __u64 tell_file(__u64 key, __u64 file_addr, __u64 dentry_addr, __u64 
 	if (!ring || bpf_ringbuf_output(ring, s, size, wake_flags(ring)))
 		lose(LOSS_CALL_RING); /* not known, so it is told at the next use */
 	else
-		bpf_map_update_elem(&known_files, &key, &now, BPF_ANY);
+		bpf_map_update_elem(&known_files, &address, &now, BPF_ANY);
 	return key;
 }
 
 /* Tells what an open file is called; anew: it may have been opened, or connected, just now. */
 static __always_inline __u64 name_file(struct file *file, bool anew, __u32 of)
 {
-	__u64 key = (__u64)file;
+	__u64 address = (__u64)file;
 	struct known *known;
 
 	if (!file)
 		return 0;
-	known = anew ? NULL : bpf_map_lookup_elem(&known_files, &key);
+	known = anew ? NULL : bpf_map_lookup_elem(&known_files, &address);
 	/* The same address can come to stand for another file that nobody traced opened. */
 	if (known && known->ino == BPF_CORE_READ(file, f_inode, i_ino))
-		return key;
-	return tell_file(key, key, (__u64)BPF_CORE_READ(file, f_path.dentry),
+		return key_of(address, known->name);
+	return tell_file(address, address, (__u64)BPF_CORE_READ(file, f_path.dentry),
 			 (__u64)BPF_CORE_READ(file, f_path.mnt), of);
 }
 

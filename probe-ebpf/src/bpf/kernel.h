@@ -158,6 +158,10 @@ struct io_cqe {
 	int fd;
 };
 
+struct io_close {
+	int fd;
+};
+
 struct io_kiocb {
 	struct file *file;
 	unsigned long flags;

@@ -149,13 +149,17 @@ static __always_inline void name_files(struct task_struct *me, struct call *c, l
 	__u32 shape = c->shape;
 
 	if (shape & SHAPE_OPENS && ret >= 0) {
-		c->file = name_file(file_of_fd(me, ret), true, SCRATCH_END);
+		struct file *file = file_of_fd(me, ret);
+
+		/* After a dup it is the same file, which keeps the name that it was opened by. */
+		if (((__u64)file ^ c->file) & ADDRESS_MASK)
+			c->file = name_file(file, true, SCRATCH_END);
 	} else if (shape & SHAPE_EXECS && ret == 0) {
 		c->file = name_file(BPF_CORE_READ(me, mm, exe_file), true, SCRATCH_END);
 	} else if ((shape >> SHAPE_PATH & 7) != 7) {
 		tell_strings(me, c, ret, now);
 	} else if (shape & SHAPE_ALTERS) {
-		name_file((struct file *)c->file, true, SCRATCH_END);
+		c->file = name_file(file_of_fd(me, c->args[shape >> SHAPE_FD & 7]), true, SCRATCH_END);
 	}
 }
 

@@ -7,6 +7,15 @@
 
 #define REQ_F_FIXED_FILE 1
 #define IORING_CQE_F_MORE 2
+/* Opcodes (enum io_uring_op) whose request has a file; of the others its fd means nothing. */
+#define HAS_FILE                                                                            \
+	(1ULL << 1 | 1ULL << 2 | 1ULL << 3 | 1ULL << 4 | 1ULL << 5 | 1ULL << 6 | 1ULL << 8 | \
+	 1ULL << 9 | 1ULL << 10 | 1ULL << 13 | 1ULL << 16 | 1ULL << 17 | 1ULL << 22 |        \
+	 1ULL << 23 | 1ULL << 24 | 1ULL << 26 | 1ULL << 27 | 1ULL << 30 | 1ULL << 33 |       \
+	 1ULL << 34 | 1ULL << 40 | 1ULL << 41 | 1ULL << 43 | 1ULL << 46 | 1ULL << 47 |       \
+	 1ULL << 48 | 1ULL << 49 | 1ULL << 54 | 1ULL << 55 | 1ULL << 56 | 1ULL << 57 |       \
+	 1ULL << 58 | 1ULL << 59 | 1ULL << 60 | 1ULL << 61)
+#define IORING_OP_CLOSE 19
 /* Opcodes that give a new descriptor. */
 #define IORING_OP_ACCEPT 13
 #define IORING_OP_OPENAT 18
@@ -49,6 +58,19 @@ struct uring_complete {
 	__u32 cflags;
 };
 
+/* The descriptor that a request is about, or -1. */
+static __always_inline __s32 fd_of(struct io_kiocb *req, __u32 opcode)
+{
+	/* What a kind of request needs lies at the beginning of it. */
+	struct io_close *close = (void *)req;
+
+	if (opcode < 64 && HAS_FILE >> opcode & 1)
+		return BPF_CORE_READ(req, cqe.fd);
+	if (opcode == IORING_OP_CLOSE && bpf_core_type_exists(struct io_close))
+		return BPF_CORE_READ(close, fd);
+	return -1;
+}
+
 /* A ring's own kernel thread has no state; it works for its process. */
 static __always_inline struct thread *submitter(struct task_struct *me)
 {
@@ -68,8 +90,8 @@ static __always_inline int submits(struct uring_submit *ctx)
 	r.tid = t->s.tid;
 	r.tgid = t->s.tgid;
 	r.opcode = ctx->opcode;
-	r.fd = BPF_CORE_READ(req, cqe.fd);
-	if (BPF_CORE_READ(req, flags) & REQ_F_FIXED_FILE)
+	r.fd = fd_of(req, r.opcode);
+	if (r.fd >= 0 && BPF_CORE_READ(req, flags) & REQ_F_FIXED_FILE)
 		r.flags = CALL_FIXED;
 	else
 		r.file = name_file(file_of_fd(me, r.fd), false, SCRATCH_SUBMIT);

@@ -16,6 +16,10 @@ use crate::syscalls::{Call, End};
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line<'a> {
+    /// Begins the output: from now on everything is recorded.
+    Recording {
+        target: &'a str,
+    },
     Recorded {
         target: &'a str,
         duration_ns: u64,
@@ -114,6 +118,12 @@ struct CallLine<'a> {
     nfds: u32,
     epoll_op: u8,
     epoll_events: u32,
+}
+
+/// Writes the first line.
+pub(super) fn write_begin(target: &str, out: &mut impl Write) -> io::Result<()> {
+    write_value(&Line::Recording { target }, out)?;
+    out.flush()
 }
 
 /// Writes a call.

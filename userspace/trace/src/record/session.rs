@@ -150,6 +150,11 @@ impl Session {
         }
         probes.attach()?;
         probes.seed()?;
+        if args.json || args.events {
+            // For who waits until everything that comes is recorded.
+            json::write_begin(&target.asked, &mut io::stdout().lock())
+                .context("writing the first line")?;
+        }
         Ok(Session {
             probes,
             live,
@@ -207,7 +212,7 @@ impl Session {
             duration_ns: ended_ns.saturating_sub(self.began_ns),
             stats: self.pipeline.stats(),
             requests_under_way: self.probes.requests_under_way(),
-            losses: self.losses()?,
+            losses: self.losses(!args.command.is_empty())?,
         };
         self.probes.detach();
         let mut out = io::stdout().lock();
@@ -220,8 +225,12 @@ impl Session {
         .context("writing the figures")
     }
 
-    fn losses(&self) -> Result<Vec<Loss>> {
-        let by_class = self.live.losses()?;
+    fn losses(&self, wrapped: bool) -> Result<Vec<Loss>> {
+        let mut by_class = self.live.losses()?;
+        if let Some(starts) = by_class.get_mut(&probe_ebpf::events::LOSS_CALL_START) {
+            // Our own shim's: it waited for the word to begin, and is not the command yet.
+            *starts = starts.saturating_sub(u64::from(wrapped));
+        }
         let of_kernel = Probes::call_losses()
             .into_iter()
             .map(|(class, name, meaning)| {

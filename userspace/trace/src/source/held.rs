@@ -1,7 +1,9 @@
 //! Records of several rings in the order of time.
 //!
 //! The rings are emptied one after the other, so the youngest records of one can be younger than
-//! what another one has yet to give: they are held until the next time.
+//! what another one has yet to give: they are held until the next time. What a file is called is
+//! given at once, because a call in another ring can need it that is told to have ended earlier;
+//! it is true for ever, so too early is no harm.
 
 use probe_ebpf::events;
 
@@ -23,7 +25,10 @@ impl Held {
     /// Takes one.
     pub(super) fn push(&mut self, record: &[u8]) {
         // What has no header is torn, and comes first: who decodes it counts it.
-        let ts = raw::read::<events::ev_header>(record).map_or(0, |h| h.ts);
+        let ts = match raw::read::<events::ev_header>(record) {
+            Some(h) if h.type_ != events::EV_FILE => h.ts,
+            _ => 0,
+        };
         self.records.push((ts, self.bytes.len(), record.len()));
         self.bytes.extend_from_slice(record);
     }
