@@ -214,6 +214,137 @@ fn rings_of_single_cpus_tell_the_same() {
     held_against(&truth, &lines);
 }
 
+/// Runs a command under `record` and gives its lines.
+fn recorded(args: &[&str], command: &[&str]) -> Vec<Value> {
+    let mut record = Command::new(bin("phux-trace"));
+    record
+        .args(["record", "--json"])
+        .args(args)
+        .arg("--")
+        .args(command);
+    let ended = Running::start(&mut record).end(SOON * slowness());
+    let json = ended.stdout.iter().filter(|l| l.starts_with('{'));
+    let lines: Vec<Value> = json
+        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}")))
+        .collect();
+    assert!(lines.len() > 1, "{ended:?}");
+    lines
+}
+
+/// Calls, failures and bytes by system call.
+fn by_syscall(lines: &[Value]) -> BTreeMap<&str, (u64, u64, u64)> {
+    let number = |l: &Value, name: &str| l[name].as_u64().expect("a number");
+    of_type(lines, "syscall")
+        .map(|l| {
+            let figures = (number(l, "calls"), number(l, "errors"), number(l, "bytes"));
+            (l["name"].as_str().expect("a name"), figures)
+        })
+        .collect()
+}
+
+const DD: [&str; 5] = ["dd", "if=/dev/zero", "of=/dev/null", "bs=7", "count=3000"];
+
+#[test]
+fn what_the_kernel_sums_up_is_what_it_would_have_told() {
+    if !need_root() {
+        return;
+    }
+    let _alone = exclusive();
+    let told = recorded(&[], &DD);
+    let summed = recorded(&["--aggregate", "fs"], &DD);
+    let (told_by_call, summed_by_call) = (by_syscall(&told), by_syscall(&summed));
+    assert_eq!(told_by_call, summed_by_call);
+    let (calls, _, bytes) = summed_by_call["write"];
+    assert!((3000..3010).contains(&calls), "{summed_by_call:?}");
+    assert!((21_000..21_500).contains(&bytes), "{summed_by_call:?}");
+    // Both have a histogram that holds every call.
+    for lines in [&told, &summed] {
+        for line in of_type(lines, "syscall") {
+            let buckets = line["latency_ns"]["buckets"].as_array().expect("buckets");
+            let in_buckets: u64 = buckets.iter().filter_map(|b| b["count"].as_u64()).sum();
+            assert_eq!(Some(in_buckets), line["calls"].as_u64(), "{line}");
+        }
+    }
+    assert_eq!(
+        of_type(&summed, "file").count(),
+        0,
+        "there is no file of a sum"
+    );
+}
+
+#[test]
+fn filters_leave_what_was_asked_for() {
+    if !need_root() {
+        return;
+    }
+    let _alone = exclusive();
+    let script = "cat /etc/hostname; dd if=/dev/zero of=/dev/null bs=3 count=10 2>/dev/null";
+    let command = ["sh", "-c", script];
+    let lines = recorded(&["--events", "--comm", "dd"], &command);
+    let comms: Vec<&str> = of_type(&lines, "call")
+        .filter_map(|c| c["comm"].as_str())
+        .collect();
+    assert!(
+        comms.len() >= 20 && comms.iter().all(|c| *c == "dd"),
+        "{comms:?}"
+    );
+    let lines = recorded(&["--events", "--syscall", "write,close"], &command);
+    let names: Vec<&str> = of_type(&lines, "call")
+        .filter_map(|c| c["name"].as_str())
+        .collect();
+    assert!(
+        names.contains(&"write") && names.contains(&"close"),
+        "{names:?}"
+    );
+    assert!(
+        names.iter().all(|n| ["write", "close"].contains(n)),
+        "{names:?}"
+    );
+    // The files have names though nobody asked for the calls that opened them.
+    let zeros = of_type(&lines, "call").filter(|c| c["path"] == "/dev/null" && c["bytes"] == 3);
+    assert_eq!(zeros.count(), 10);
+    let nobody = recorded(&["--events", "--tid", "1"], &command);
+    assert_eq!(of_type(&nobody, "call").count(), 0);
+}
+
+#[test]
+fn a_call_that_never_returns_is_told_as_such() {
+    if !need_root() {
+        return;
+    }
+    let _alone = exclusive();
+    let args = ["--events", "--families", "time,process", "-d", "1s"];
+    let lines = recorded(&args, &["sleep", "1000"]);
+    let slept: Vec<&Value> = of_type(&lines, "call")
+        .filter(|c| c["name"] == "clock_nanosleep")
+        .collect();
+    assert_eq!(slept.len(), 1, "{lines:?}");
+    // The kernel says that it is to be begun again, and then the signal ends the thread.
+    assert_eq!(
+        slept[0]["errno"], 516,
+        "ERESTART_RESTARTBLOCK: {}",
+        slept[0]
+    );
+    assert!(
+        slept[0]["blocked_ns"].as_u64() > Some(500_000_000),
+        "{}",
+        slept[0]
+    );
+    let lines = recorded(&["--events", "--families", "process"], &["true"]);
+    let last = of_type(&lines, "call").last().expect("some calls");
+    assert_eq!(
+        (&last["name"], &last["end"]),
+        (&"exit_group".into(), &"thread ended".into())
+    );
+    let execs = of_type(&lines, "call").filter(|c| c["name"] == "execve" && c["ret"] == 0);
+    let paths: Vec<&Value> = execs.map(|c| &c["path"]).collect();
+    assert_eq!(paths.len(), 1);
+    assert!(
+        paths[0].as_str().is_some_and(|p| p.ends_with("/true")),
+        "{paths:?}"
+    );
+}
+
 #[test]
 fn strace_sees_the_same_calls() {
     if !need_root() || !need_tool("strace") {

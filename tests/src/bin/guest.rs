@@ -26,9 +26,25 @@ const RUNS: [Run; 3] = [
     Run {
         name: "best",
         without: "",
-        suites: &["attach_pty", "attach_sched", "attach_hops", "attach_life"],
+        suites: &[
+            "attach_pty",
+            "attach_sched",
+            "attach_hops",
+            "attach_life",
+            "record_calls",
+        ],
         // They need tools that are not here, or are many runs of what the kernel has no part in.
-        skip: &["bpftrace", "runqlat", "hostile", "wrapped", "schema"],
+        skip: &[
+            "bpftrace",
+            "runqlat",
+            "hostile",
+            "wrapped",
+            "schema",
+            "strace",
+            "filters",
+            "sums_up",
+            "never_returns",
+        ],
     },
     Run {
         name: "no-fentry",

@@ -181,7 +181,7 @@ pub struct RecordArgs {
     /// Only these threads
     #[arg(long, value_name = "TID", value_delimiter = ',')]
     pub tid: Vec<u32>,
-    /// Only what is in this cgroup (a path below /sys/fs/cgroup)
+    /// Only what is in this cgroup; without TARGET all processes in it
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
     /// Print the figures as JSON lines

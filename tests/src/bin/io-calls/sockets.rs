@@ -143,7 +143,12 @@ impl Worker {
         let mut size = size_of::<libc::sockaddr_in>() as u32;
         let size_at = &raw mut size as usize;
         // Which address it got, the next call tells.
-        self.call(sys!(bind, SYS_bind), [int(server), at, 16], NONE);
+        if self.call(sys!(bind, SYS_bind), [int(server), at, 16], NONE) < 0 {
+            // A machine without a loopback.
+            self.amend("tcp:0.0.0.0:0");
+            self.close(server, unbound);
+            return Ok(());
+        }
         self.call(
             sys!(getsockname, SYS_getsockname),
             [int(server), at, size_at],

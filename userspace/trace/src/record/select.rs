@@ -1,9 +1,8 @@
 //! From the options to what the kernel side filters by.
 
 use std::collections::BTreeSet;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use probe_ebpf::events;
@@ -13,9 +12,6 @@ use crate::probes::CallOptions;
 use crate::probes::calls::sees_uring;
 use crate::syscalls::Family;
 use crate::syscalls::table::table;
-
-/// Where cgroups are.
-const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// What these options select.
 ///
@@ -77,26 +73,58 @@ fn comm(name: &str) -> [u8; 16] {
 
 /// Id and depth of a cgroup. The id is the inode of its directory.
 fn cgroup(path: &Path) -> Result<(u64, u32)> {
-    let root = Path::new(CGROUPS);
-    let below = path.strip_prefix(root).unwrap_or(path);
-    let below = below.strip_prefix("/").unwrap_or(below);
-    let mut level = 0;
-    for part in below.components() {
-        match part {
-            Component::Normal(name) if !name.as_bytes().is_empty() => level += 1,
-            Component::CurDir => (),
-            _ => bail!(
-                "{}: a cgroup is named by its path below {CGROUPS}",
-                path.display()
-            ),
-        }
-    }
-    let dir = root.join(below);
+    let (dir, level) = cgroup_dir(path)?;
     let found = std::fs::metadata(&dir).with_context(|| dir.display().to_string())?;
     if !dir.join("cgroup.procs").exists() {
         bail!("{} is no cgroup", dir.display());
     }
     Ok((found.ino(), level))
+}
+
+/// Its directory and depth. It may be given with or without the place where cgroups are mounted.
+fn cgroup_dir(path: &Path) -> Result<(PathBuf, u32)> {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").context("/proc/self/mounts")?;
+    let Some(root) = cgroup2_mount(&mounts) else {
+        bail!("no cgroup2 file system is mounted here")
+    };
+    let below = path.strip_prefix(root).unwrap_or(path);
+    let below = below.strip_prefix("/").unwrap_or(below);
+    let mut level = 0;
+    for part in below.components() {
+        match part {
+            Component::Normal(_) => level += 1,
+            Component::CurDir => (),
+            _ => bail!(
+                "{}: a cgroup is named by its path from {root}",
+                path.display()
+            ),
+        }
+    }
+    Ok((Path::new(root).join(below), level))
+}
+
+/// Where the unified hierarchy is; beside version 1 it is not at the usual place.
+fn cgroup2_mount(mounts: &str) -> Option<&str> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (at, kind) = (words.next()?, words.next()?);
+        (kind == "cgroup2").then_some(at)
+    })
+}
+
+/// The processes of a cgroup and of those below.
+pub(super) fn members(path: &Path) -> Result<Vec<u32>> {
+    let mut members = Vec::new();
+    let mut dirs = vec![cgroup_dir(path)?.0];
+    while let Some(dir) = dirs.pop() {
+        // One that is removed meanwhile has no processes.
+        let procs = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+        members.extend(procs.lines().filter_map(|l| l.parse::<u32>().ok()));
+        let below = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+        dirs.extend(below.map(|e| e.path()).filter(|p| p.is_dir()));
+    }
+    members.retain(|pid| *pid != 0 && *pid != std::process::id());
+    Ok(members)
 }
 
 #[cfg(test)]
@@ -135,6 +163,14 @@ mod tests {
         ] {
             assert!(selected(&bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_unified_hierarchy_is_found_wherever_it_is_mounted() {
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+            cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(cgroup2_mount(mounts), Some("/sys/fs/cgroup/unified"));
+        assert_eq!(cgroup2_mount("proc /proc proc rw 0 0\n"), None);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::report::model::{Loss, Relation};
 use crate::source::live::monotonic_ns;
 use crate::source::{Event, Live};
 use crate::syscalls::{Call, Consumer, Pipeline};
-use crate::target::{Survey, Target};
+use crate::target::{Survey, Target, resolve};
 
 /// Runs `record`.
 ///
@@ -45,7 +45,18 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
     };
     let survey = Survey::take().context("reading /proc")?;
     let asked = (args.target.as_deref(), args.pid);
-    let target = find(asked, &args.command, wrapped.as_ref(), &survey)?;
+    let target = match (&args.cgroup, asked, &wrapped) {
+        (Some(cgroup), (None, None), None) => {
+            let members = select::members(cgroup)?;
+            let asked = format!("cgroup {}", cgroup.display());
+            let target = resolve::target(asked, &members, &survey, Vec::new());
+            if target.processes.is_empty() {
+                bail!("no process is in cgroup {}", cgroup.display());
+            }
+            target
+        }
+        _ => find(asked, &args.command, wrapped.as_ref(), &survey)?,
+    };
     let mut session = Session::begin(args, &target, &survey)?;
     if !session.processes.target_lives() {
         bail!("{} ended before recording began", describe(&target));

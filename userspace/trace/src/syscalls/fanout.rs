@@ -163,3 +163,54 @@ impl Shed {
         self.shed.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syscalls::stats::tests::call;
+
+    #[test]
+    fn a_slow_consumer_sheds_and_counts_and_holds_nobody_up() {
+        let (mut consumer, end) = shedding(2);
+        let calls = vec![call(1, None, 0, 50, 5); 10];
+        for _ in 0..5 {
+            consumer.calls(&calls);
+        }
+        assert_eq!(end.shed(), 30, "two batches wait, three found no room");
+        let mut seen = 0;
+        while end.next(|calls| seen += calls.len()) == Ok(true) {}
+        assert_eq!(seen, 20);
+        consumer.calls(&calls);
+        drop(consumer);
+        assert_eq!(end.next(|calls| seen += calls.len()), Ok(true));
+        assert_eq!((seen, end.shed()), (30, 30));
+        assert_eq!(end.next(|_| ()), Err(TryRecvError::Disconnected));
+    }
+
+    #[test]
+    fn every_consumer_gets_every_call_once() {
+        struct Count(std::rc::Rc<std::cell::Cell<usize>>);
+        impl Consumer for Count {
+            fn calls(&mut self, calls: &[Call]) {
+                self.0.set(self.0.get() + calls.len());
+            }
+        }
+        let mut pipeline = Pipeline::default();
+        let counts = [(); 2].map(|()| std::rc::Rc::new(std::cell::Cell::new(0)));
+        for count in &counts {
+            pipeline.add(Box::new(Count(count.clone())));
+        }
+        for calls in [1, BATCH, 3 * BATCH + 1] {
+            for _ in 0..calls {
+                pipeline.batch.push(call(1, None, 0, 50, 5));
+                if pipeline.batch.len() >= BATCH {
+                    pipeline.flush();
+                }
+            }
+            pipeline.flush();
+        }
+        let all = 4 * BATCH + 2;
+        assert!(counts.iter().all(|c| c.get() == all), "{counts:?}");
+        assert_eq!(pipeline.stats().total.count(), all as u64);
+    }
+}

@@ -8,6 +8,8 @@ pub mod call;
 pub mod family;
 pub mod fanout;
 pub mod join;
+#[cfg(test)]
+mod join_tests;
 pub mod name;
 pub mod naming;
 pub mod stats;

@@ -7,6 +7,9 @@ mod recent;
 mod top;
 mod tree;
 
+#[cfg(test)]
+pub(super) use tree::tests;
+
 pub use figures::Figures;
 pub use rates::{Rate, Rates, SECONDS};
 pub use recent::{RECENT, Recent};

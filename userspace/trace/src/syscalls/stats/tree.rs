@@ -226,17 +226,11 @@ fn labels(level: Level, key: &Key, process_name: impl Fn(u32) -> String) -> Vec<
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::syscalls::{End, Names};
 
-    pub(in crate::syscalls::stats) fn call(
-        pid: u32,
-        file: Option<Name>,
-        nr: u32,
-        end: u64,
-        dur: u64,
-    ) -> Call {
+    pub(crate) fn call(pid: u32, file: Option<Name>, nr: u32, end: u64, dur: u64) -> Call {
         let name = Names::default().get("x");
         Call {
             start: end.saturating_sub(dur),
