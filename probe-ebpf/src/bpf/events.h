@@ -378,6 +378,7 @@ struct call_sums {
 	__u64 errors;
 	__u64 wait_ns;
 	__u64 blocked_ns;
+	char process[COMM_LEN]; /* its leader's name, at the last call */
 };
 
 #endif

@@ -191,7 +191,7 @@ int BPF_PROG(call_ends, struct pt_regs *regs, long ret)
 	if (t->s.phase == PHASE_BLOCKED || t->s.phase == PHASE_WAITING)
 		unseen_arrival(t, me, now);
 	if (c->phase == CALL_SUMMED) {
-		sum_call(t, ret, now);
+		sum_call(t, me, ret, now);
 	} else {
 		tell_comm(t, me, now);
 		name_files(me, c, ret, now);

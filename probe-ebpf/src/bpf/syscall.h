@@ -3,6 +3,7 @@
 #ifndef PHUX_SYSCALL_H
 #define PHUX_SYSCALL_H
 
+#include "blame.h"
 #include "file.h"
 
 /* TS_COMPAT: a 32-bit system call, whose numbers mean other calls. */
@@ -107,7 +108,7 @@ static __always_inline void tell_call(struct thread *t, long ret, __u32 flags, _
 
 const struct call_sums no_calls = {};
 
-static __always_inline void sum_call(struct thread *t, long ret, __u64 now)
+static __always_inline void sum_call(struct thread *t, struct task_struct *me, long ret, __u64 now)
 {
 	struct call *c = &t->call;
 	struct call_key key = { .tgid = t->s.tgid, .nr = c->nr };
@@ -121,6 +122,7 @@ static __always_inline void sum_call(struct thread *t, long ret, __u64 now)
 		lose(LOSS_CALL_TABLE);
 		return;
 	}
+	copy_comm((__u64 *)sums->process, me->group_leader->comm);
 	hist_add_shared(&sums->duration, elapsed(c->start, now));
 	__sync_fetch_and_add(&sums->wait_ns, t->s.wait.sum - c->wait);
 	__sync_fetch_and_add(&sums->blocked_ns, t->s.blocked_ns - c->blocked);
@@ -139,7 +141,7 @@ static __always_inline void call_without_end(struct thread *t, struct task_struc
 		tell_comm(t, me, now);
 		tell_call(t, 0, CALL_NO_RETURN, now, 0);
 	} else if (c->phase == CALL_SUMMED) {
-		sum_call(t, 0, now);
+		sum_call(t, me, 0, now);
 	}
 	c->phase = CALL_NONE;
 }

@@ -104,6 +104,13 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
         session.processes.terminate_target();
         status = Some(w.end().await.context("ending the command")?);
     }
+    if let (Some(w), Some(status)) = (&wrapped, status) {
+        while session.pull(false)? {}
+        if !session.processes.has_execed(w.pid()) {
+            // The shim has said why it could not become the command: there is nothing to tell.
+            return Ok(exit_code(status));
+        }
+    }
     session.finish(args, &target)?;
     Ok(match (ended, status) {
         (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
@@ -215,8 +222,8 @@ impl Session {
             self.pipeline.take(record);
         }
         self.pull(true)?;
-        for (pid, nr, figures) in self.live.call_sums() {
-            self.pipeline.stats_mut().add_summed(pid, nr, &figures);
+        for sums in self.live.call_sums() {
+            self.pipeline.add_summed(&sums);
         }
         let told = summary::Told {
             asked: &target.asked,

@@ -47,6 +47,19 @@ pub struct Live {
     held: Held,
 }
 
+/// System calls of one process and number that the kernel has summed up.
+#[derive(Debug, Clone)]
+pub struct CallSums {
+    /// Process.
+    pub pid: u32,
+    /// Its name, at the last of them.
+    pub process: String,
+    /// Number of the call.
+    pub nr: u32,
+    /// Their sums.
+    pub figures: Figures,
+}
+
 impl std::fmt::Debug for Live {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Live")
@@ -151,8 +164,8 @@ impl Live {
         more
     }
 
-    /// What the kernel has summed up of system calls: process, number, figures.
-    pub fn call_sums(&self) -> Vec<(u32, u32, Figures)> {
+    /// What the kernel has summed up of system calls.
+    pub fn call_sums(&self) -> Vec<CallSums> {
         let Some(map) = &self.call_sums else {
             return Vec::new();
         };
@@ -165,7 +178,12 @@ impl Live {
                     wait_ns: sums.wait_ns,
                     blocked_ns: sums.blocked_ns,
                 };
-                (key.tgid, key.nr, figures)
+                CallSums {
+                    pid: key.tgid,
+                    process: crate::stats::comm(&sums.process),
+                    nr: key.nr,
+                    figures,
+                }
             })
             .collect()
     }

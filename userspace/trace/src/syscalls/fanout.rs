@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc::Sender};
 
 use super::join::Joined;
 use super::{Call, Join, Stats};
+use crate::source::live::CallSums;
 
 /// Calls in a batch: so many fit into a CPU's second cache, with what consumers keep themselves.
 const BATCH: usize = 512;
@@ -75,9 +76,10 @@ impl Pipeline {
         &self.stats
     }
 
-    /// The figures, to add what the kernel has summed up.
-    pub fn stats_mut(&mut self) -> &mut Stats {
-        &mut self.stats
+    /// Adds what the kernel has summed up itself.
+    pub fn add_summed(&mut self, sums: &CallSums) {
+        let process = self.join.name(&sums.process);
+        self.stats.add_summed(sums, &process);
     }
 
     /// Records that were not understood.

@@ -81,6 +81,11 @@ impl Join {
         }
     }
 
+    /// A name as those of calls are.
+    pub fn name(&mut self, text: &str) -> Name {
+        self.names.get(text)
+    }
+
     /// Calls whose file has no name here, because the record that told it was lost.
     pub fn unnamed(&self) -> u64 {
         self.unnamed

@@ -19,6 +19,7 @@ pub use tree::{Leaf, Leaves, Level, Metric, Node};
 use rustc_hash::FxHashMap;
 
 use super::{Call, Consumer, End, Name};
+use crate::source::live::CallSums;
 
 /// Files, and threads, that have figures of their own.
 const MOST: usize = 4096;
@@ -109,7 +110,12 @@ impl Stats {
     }
 
     /// Adds what the kernel has summed up itself: there is neither file nor thread nor second of it.
-    pub fn add_summed(&mut self, pid: u32, nr: u32, figures: &Figures) {
+    pub(super) fn add_summed(&mut self, sums: &CallSums, process: &Name) {
+        let CallSums {
+            pid, nr, figures, ..
+        } = sums;
+        let (pid, nr) = (*pid, *nr);
+        self.name_process(pid, process);
         self.total.merge(figures);
         self.syscalls.entry(nr).or_default().merge(figures);
         self.processes.of(&pid).merge(figures);
