@@ -1,25 +1,30 @@
 #!/usr/bin/env bash
 # What promotion is worth: the echo through phux while two busy loops per CPU run.
 #
-#   scripts/bench/hog-echo.sh [--phux-bin PATH] [--keys N] [--rounds N] [--out DIR]
+#   scripts/bench/hog-echo.sh [--phux-bin PATH] [--relay-bin PATH] [--keys N] [--rounds N] [--out DIR]
 #
-# Three servers, in turn: unpromoted, promoted as root (skipped when not root), promoted as an
-# ordinary user. The clock itself runs at nice -19 where that is allowed, so that it is phux's wait
-# that is measured and not the clock's. p99 needs 1,000 keys: rounds are pooled. Raw samples are in
-# DIR/raw.jsonl.
+# In turn: phux unpromoted, promoted as root (skipped when not root) and promoted as an ordinary
+# user. And as the bounds of what promotion can do, as root: `bare`, a shell in a PTY with no
+# multiplexer at all, whose echo waits for nothing but the kernel's own worker; and, where the relay
+# is given (cargo build --release -p phux --example relay), the least that a client and a server
+# can do, both processes under SCHED_FIFO, ahead of all that is not real-time.
+#
+# The clock itself runs under SCHED_FIFO where that is allowed, so that it is phux's wait that is
+# measured and not the clock's. p99 needs 1,000 keys: rounds are pooled. Raw samples are in DIR/raw.jsonl.
 
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 phux=$here/../../target/release/phux
-keys=350 rounds=3 out=
+keys=350 rounds=3 out= relay=
 while (($#)); do
     case $1 in
         --phux-bin) phux=$2; shift 2 ;;
+        --relay-bin) relay=$2; shift 2 ;;
         --keys) keys=$2; shift 2 ;;
         --rounds) rounds=$2; shift 2 ;;
         --out) out=$2; shift 2 ;;
-        *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+        *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
     esac
 done
 [[ -x $phux ]] || { echo "no $phux: cargo build --release -p phux" >&2; exit 1; }
@@ -30,6 +35,7 @@ mkdir -p "$out"
 bin=$(mktemp -d /tmp/hog-echo-bin.XXXXXX)
 chmod 755 "$bin"
 install -m 755 "$phux" "$bin/phux"
+[[ -z $relay ]] || install -m 755 "$relay" "$bin/relay"
 
 hogs=()
 cleanup() {
@@ -42,32 +48,38 @@ own=()
 user=()
 configs=(unpromoted promoted-user)
 if [[ $(id -u) == 0 ]]; then
-    own=(--own-nice -19)
+    own=(--own-fifo)
     user=(setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all)
-    configs=(unpromoted promoted-root promoted-user)
+    configs=(unpromoted promoted-root promoted-user bare)
+    [[ -z $relay ]] || configs+=(relay-fifo)
 fi
 for ((i = 0; i < 2 * $(nproc); i++)); do
-    python3 -c 'while True: pass' &
+    # They and the clock in sessions of their own, as in terminals of their own: where the kernel groups
+    # tasks by session (autogroup), the clock would else pay for what shares its group.
+    setsid python3 -c 'while True: pass' &
     hogs+=($!)
 done
 
 for ((round = 0; round < rounds; round++)); do
     for config in "${configs[@]}"; do
         home=$(mktemp -d /tmp/hog-echo.XXXXXX)
-        as=() scheduler=interactive
+        as=() scheduler=interactive command=()
         case $config in
+            bare) command=(sh) ;;
+            relay-fifo) command=(chrt --fifo 1 "$bin/relay" sh) ;;
             unpromoted) scheduler=normal ;;
             promoted-user)
                 as=("${user[@]}")
                 ((${#user[@]})) && chown 65534:65534 "$home"
                 ;;
         esac
-        python3 "$here/pty-echo.py" --json --iters "$keys" --label "$config" "${own[@]}" -- \
+        ((${#command[@]})) ||
+            command=("${as[@]}" "$bin/phux" --scheduler "$scheduler" new -s b -- env 'PS1=$ ' sh)
+        setsid -w python3 "$here/pty-echo.py" --json --iters "$keys" --label "$config" "${own[@]}" -- \
             env -i PATH="$PATH" HOME="$home" XDG_RUNTIME_DIR="$home" XDG_STATE_HOME="$home" \
-            TERM=xterm-256color "${as[@]}" "$bin/phux" --scheduler "$scheduler" \
-            new -s b -- env 'PS1=$ ' sh >> "$out/raw.jsonl" || true
+            'PS1=$ ' TERM=xterm-256color "${command[@]}" >> "$out/raw.jsonl" || true
         # The clock only leaves; the session, and with it the server, is still there.
-        env XDG_RUNTIME_DIR="$home" "$bin/phux" kill b
+        [[ ! -e $home/phux ]] || env XDG_RUNTIME_DIR="$home" "$bin/phux" kill b
         rm -rf "$home"
     done
 done

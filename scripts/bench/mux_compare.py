@@ -21,6 +21,8 @@ pty_echo = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(pty_echo)
 
 COLS, ROWS = 120, 40
+# Seconds at most: what else the machine does changes, and must not meet one of them alone.
+KEYS_IN_TURN = 20
 TICKS = os.sysconf("SC_CLK_TCK")
 # A shell that starts at once and says nothing of its own.
 SHELL = ["/usr/bin/env", "PS1=$ ", "/bin/sh"]
@@ -29,7 +31,7 @@ SHELL = ["/usr/bin/env", "PS1=$ ", "/bin/sh"]
 class Mux:
     """One multiplexer in a directory of its own."""
 
-    def __init__(self, name, phux, home):
+    def __init__(self, name, phux, home, relay=None):
         self.name, self.home = name, home
         self.env = {
             "PATH": os.environ["PATH"], "HOME": home, "TERM": "xterm-256color", "LANG": "C.UTF-8",
@@ -51,6 +53,8 @@ class Mux:
             "phux": ([phux, "new", "-s", "b", "--", *SHELL], [phux, "attach", "b"], [phux, "kill", "b"], "server"),
             "tmux": (["tmux", "-f", "/dev/null", "new", "-s", "b", shell], ["tmux", "attach", "-t", "b"], ["tmux", "kill-server"], "tmux"),
             "screen": (["screen", "-c", "/dev/null", "-S", "b", *SHELL], ["screen", "-x", "b"], ["screen", "-S", "b", "-X", "quit"], "SCREEN"),
+            # No multiplexer, so there is nothing to attach to.
+            "relay": ([relay, *SHELL], None, ["true"], "--server"),
             "zellij": (["zellij", "--config", zellij, "--session", "b"], ["zellij", "--config", zellij, "attach", "b"], ["zellij", "kill-session", "b"], "--server"),
         }[name]
         os.makedirs(home + "/screens", mode=0o700, exist_ok=True)
@@ -108,23 +112,28 @@ def cpu_ms(pid):
 
 
 def one_round(mux, options, record):
+    """One multiplexer's part of a round; stops wherever another one may have its turn."""
     terminal = mux.start(mux.new)
     try:
         record("start_ms", terminal.until(b"$"))
         terminal.drain(0.2, 2.5)
         pid = mux.server()
         for i in range(options.key_samples):
+            if i % KEYS_IN_TURN == 0:
+                yield
             letter = pty_echo.LETTERS[i % 26 : i % 26 + 1]
             micros = terminal.key_until_shown(letter)
             record("echo_us" if micros is not None else "echo_timeout", micros or 1)
             os.write(terminal.fd, b"\x15")
             terminal.drain(pty_echo.QUIET, pty_echo.QUIET_CAP)
-        for _ in range(3):
+        yield
+        for _ in range(3 if mux.attach else 0):
             second = mux.start(mux.attach)
             record("attach_ms", second.until(b"$"))
             second.drain(0.1, 1.0)
             second.close()
             terminal.drain(0.1, 1.0)
+        yield
         before = cpu_ms(pid) if pid else None
         # The quotes keep the end mark out of the echo of the command itself.
         os.write(terminal.fd, f"seq {options.seq_lines}; echo do''ne\r".encode())
@@ -143,6 +152,7 @@ def one_round(mux, options, record):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--phux-bin", required=True)
+    parser.add_argument("--relay-bin")
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--key-samples", type=int, default=200)
@@ -155,22 +165,31 @@ def main():
         for number in range(options.rounds):
             # Each round begins with another one, so that none is always first.
             order = options.muxes[number % len(options.muxes):] + options.muxes[:number % len(options.muxes)]
+            runs = {}
             for name in order:
                 home = tempfile.mkdtemp(prefix="mux-", dir="/tmp")
-                mux = Mux(name, options.phux_bin, home)
+                mux = Mux(name, options.phux_bin, home, options.relay_bin)
                 if number == 0:
-                    commands.write(f"{name}: {' '.join(mux.new)}\n{name}: {' '.join(mux.attach)}\n")
+                    for command in filter(None, (mux.new, mux.attach)):
+                        commands.write(f"{name}: {' '.join(command)}\n")
 
                 def record(metric, value, name=name, number=number):
                     samples[name].setdefault(metric, []).append(value)
                     raw.write(json.dumps({"mux": name, "round": number, "metric": metric, "value": value}) + "\n")
 
-                try:
-                    one_round(mux, options, record)
-                except (EOFError, TimeoutError, OSError) as error:
-                    record("failed", str(error))
-                    print(f"{name}, round {number}: {error!r}", file=sys.stderr)
-                shutil.rmtree(home, ignore_errors=True)
+                runs[name] = (home, record, one_round(mux, options, record))
+            while runs:
+                for name, (home, record, run) in list(runs.items()):
+                    try:
+                        next(run)
+                        continue
+                    except StopIteration:
+                        pass
+                    except (EOFError, TimeoutError, OSError) as error:
+                        record("failed", str(error))
+                        print(f"{name}, round {number}: {error!r}", file=sys.stderr)
+                    del runs[name]
+                    shutil.rmtree(home, ignore_errors=True)
 
     def figure(name, metric, p):
         values = sorted(samples[name].get(metric, []))

@@ -118,9 +118,10 @@ def telemetry(command):
 
 def measure(options):
     terminal = Terminal(options.command, options.cols, options.rows)
-    if options.own_nice:
-        # This clock only: the program under test has been started already.
-        os.nice(options.own_nice)
+    if options.own_fifo:
+        # This clock only: the program under test has been started already. It sleeps but for
+        # microseconds, so it takes the CPU from nobody.
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     started = time.monotonic()
     samples, timeouts = [], 0
     result = {"label": options.label, "ok": False}
@@ -183,7 +184,7 @@ def main():
     parser.add_argument("--settle-timeout", type=float, default=2.5, metavar="SECS")
     parser.add_argument("--interfere-at", type=int, default=0, metavar="N", help="start it before key N")
     parser.add_argument("--interfere", metavar="CMD", help="shell command that gets in the way")
-    parser.add_argument("--own-nice", type=int, default=0, metavar="N", help="for this process alone")
+    parser.add_argument("--own-fifo", action="store_true", help="SCHED_FIFO, for this process alone")
     parser.add_argument("--telemetry-command", metavar="CMD", help="prints JSON; run before and after")
     parser.add_argument("command", nargs="+", metavar="CMD")
     options = parser.parse_args()

@@ -65,6 +65,11 @@ impl Attached {
         Running::start(&mut Attached::command(args))
     }
 
+    /// The same as where the kernel refuses these (names of `PHUX_TRACE_WITHOUT`).
+    pub fn start_without(args: &[&str], refused: &str) -> Running {
+        Running::start(Attached::command(args).env("PHUX_TRACE_WITHOUT", refused))
+    }
+
     fn command(args: &[&str]) -> Command {
         let mut command = Command::new(bin("phux-trace"));
         command

@@ -14,15 +14,51 @@ use crate::{procfs, wait_for};
 /// The folder of the scripts.
 pub const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/bpftrace");
 
+/// A version of bpftrace: its program, and what comes before the arguments.
+#[derive(Debug, Clone)]
+pub struct Tool(Vec<String>);
+
+impl Tool {
+    /// The distribution's.
+    pub fn installed() -> Tool {
+        Tool(vec!["bpftrace".into()])
+    }
+
+    /// The newest that Debian has, run beside the system with libraries of its own; `None`, with a
+    /// line that says so, where it is out of reach.
+    pub fn newest() -> Option<Tool> {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/vm/unpacked");
+        let out = Command::new(script).arg("bpftrace").output().ok()?;
+        let root = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+        if !out.status.success() || !cfg!(target_arch = "x86_64") {
+            let said = String::from_utf8_lossy(&out.stderr);
+            println!("the newest bpftrace is not tested: {said}");
+            return None;
+        }
+        Some(Tool(vec![
+            format!("{root}/lib64/ld-linux-x86-64.so.2"),
+            "--library-path".into(),
+            format!("{root}/usr/lib/x86_64-linux-gnu"),
+            format!("{root}/usr/bin/bpftrace"),
+        ]))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.0[0]);
+        command.args(&self.0[1..]);
+        command
+    }
+}
+
 /// A bpftrace that has attached everything.
 #[derive(Debug)]
 pub struct Bpftrace(Running);
 
 impl Bpftrace {
     /// Starts script `name` with its arguments and waits until it is attached.
-    pub fn start(name: &str, args: &[&str]) -> Bpftrace {
+    pub fn start(tool: &Tool, name: &str, args: &[&str]) -> Bpftrace {
         let script = Path::new(SCRIPTS).join(name);
-        let mut command = Command::new("bpftrace");
+        let mut command = tool.command();
         let mut running = Running::start(command.args(["-f", "json"]).arg(script).args(args));
         let line = running.line(Duration::from_secs(60));
         assert!(line.contains("attached_probes"), "{name}: {line}");

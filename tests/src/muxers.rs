@@ -1,6 +1,6 @@
 //! Real programs that own PTYs, each on a socket and in a folder of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -211,7 +211,7 @@ pub struct Phux {
     _dir: TempDir,
     outer: Tmux,
     socket: PathBuf,
-    server: u32,
+    server: Running,
 }
 
 impl Phux {
@@ -224,30 +224,31 @@ impl Phux {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(&run, mode).expect("chmod");
         let socket = run.join("s.sock");
+        // Not left to the client, which waits 5 s for it: less than it takes in an emulated machine.
+        let mut server = Command::new(&phux);
+        let server = Running::start(server.arg("--socket").arg(&socket).arg("server"));
+        wait_for(SOON, || socket.exists().then_some(())).expect("the server listens");
         let outer = Tmux::start(&format!(
             "exec {phux} --socket {} new -s t -- sh -c '{shell_command}'",
             socket.display()
         ));
         outer.wait_for_text(shows);
-        let report = output_of(
-            Command::new(&phux)
-                .arg("--socket")
-                .arg(&socket)
-                .args(["perf", "--json"]),
-        );
-        let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
-        let server = report["pid"].as_u64().and_then(|p| u32::try_from(p).ok());
         Phux {
             _dir: dir,
             outer,
             socket,
-            server: server.expect("its pid"),
+            server,
         }
     }
 
     /// Process id of the server.
     pub fn server(&self) -> u32 {
-        self.server
+        self.server.pid()
+    }
+
+    /// What the server measured so far.
+    pub fn perf(&self) -> serde_json::Value {
+        perf(&self.socket)
     }
 
     /// Process id of the client.
@@ -269,8 +270,15 @@ impl Phux {
     }
 }
 
+fn perf(socket: &Path) -> serde_json::Value {
+    let mut command = Command::new(crate::bins::bin("phux"));
+    let report = output_of(command.arg("--socket").arg(socket).args(["perf", "--json"]));
+    serde_json::from_str(&report).expect("a report")
+}
+
 impl Drop for Phux {
     fn drop(&mut self) {
+        // What runs in it ends with its session, and the server when its guard goes.
         let _ = Command::new(crate::bins::bin("phux"))
             .arg("--socket")
             .arg(&self.socket)
@@ -278,14 +286,5 @@ impl Drop for Phux {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
-        // It ends with its last session; a test must not leave it behind if it does not.
-        let gone = || (!procfs::is_alive(self.server)).then_some(());
-        if wait_for(SOON, gone).is_none()
-            && let Some(pid) = i32::try_from(self.server)
-                .ok()
-                .and_then(rustix::process::Pid::from_raw)
-        {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        }
     }
 }

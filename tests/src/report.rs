@@ -487,8 +487,7 @@ impl Summed {
 }
 
 fn typed<T: DeserializeOwned>(line: Value) -> T {
-    let text = line.to_string();
-    serde_json::from_value(line).unwrap_or_else(|e| panic!("{e}: {text}"))
+    T::deserialize(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
 }
 
 impl Thread {

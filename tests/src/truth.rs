@@ -67,6 +67,11 @@ impl Program {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
     }
 
+    /// Lets it work without waiting for what it says.
+    pub fn go(&mut self) {
+        self.0.say("go");
+    }
+
     /// Lets it end by itself.
     pub fn finish(mut self) {
         self.0.close_stdin();

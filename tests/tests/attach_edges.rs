@@ -174,11 +174,21 @@ fn a_number_that_is_used_again_keeps_every_read() {
         let row = report.pty(index(pty));
         assert_moved(&row.master_reads, pty);
         assert_eq!(row.slave_writes.size.sum, row.master_reads.size.sum);
+        // It came and went between two looks at who holds what: who used it is known all the same.
+        for end in [&row.master, &row.slave] {
+            let names: Vec<&str> = end.iter().map(|e| e.name.as_str()).collect();
+            assert_eq!(names, ["pty-lives"], "{row:?}");
+        }
         assert_eq!(
             row.flush_output.wait.max,
             row.flush_output.wait.max.min(10_000_000_000)
         );
     }
+    let notes = &report.runs.last().expect("a report")["notes"];
+    assert!(
+        !notes.to_string().contains("holds no PTY"),
+        "what was true at the start alone is not said: {notes:?}"
+    );
 }
 
 #[test]

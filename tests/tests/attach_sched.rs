@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use phux_trace_tests::attach::{Attached, unskipped};
-use phux_trace_tests::bpftrace::Bpftrace;
+use phux_trace_tests::bpftrace::{Bpftrace, Tool};
 use phux_trace_tests::machine::{find_tool, slowness};
 use phux_trace_tests::procfs::{self, Account};
 use phux_trace_tests::report::{Dist, Summed, Thread};
@@ -274,7 +274,11 @@ fn bpftrace_in_the_same_window_agrees() {
     }
     let _alone = exclusive();
     let mut program = victim(&["--count", "400"]);
-    let script = Bpftrace::start("runqlat-target.bt", &[&program.pid().to_string()]);
+    let script = Bpftrace::start(
+        &Tool::installed(),
+        "runqlat-target.bt",
+        &[&program.pid().to_string()],
+    );
     let attached = Attached::to(program.pid());
     let truth: Truth = program.work(WORK);
     let report = attached.stop();

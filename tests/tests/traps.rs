@@ -336,7 +336,14 @@ fn an_event_without_room_is_counted_and_no_figure_misses_it() {
             .args(["--flood", "8000000", "--buffer", "16"]),
     );
     let pid = program.pid().to_string();
-    let mut run = Attached::start(&["--events", "--cpus-per-ring", "1", "-p", &pid]);
+    let mut run = Attached::start(&[
+        "--events",
+        "--no-echoes",
+        "--cpus-per-ring",
+        "1",
+        "-p",
+        &pid,
+    ]);
     let mut lines = vec![run.line(WORK)];
     run.signal(Signal::STOP);
     let truth: Value = program.work(WORK);

@@ -33,6 +33,8 @@ pub use hop::{Hop, HopArg, Probe, register_probes};
 pub use metric::{Handle, Metric, Unit};
 pub use process::{ProcessStats, uptime};
 pub use promote::{Promotion, promote_current_thread};
+#[cfg(target_os = "linux")]
+pub use promote::{promote_by_rtkit, thread_id};
 pub use report::{PerfReport, Reading, SCHEMA_VERSION, Span, Value};
 pub use snapshot::Snapshot;
 pub use throttle::Throttle;

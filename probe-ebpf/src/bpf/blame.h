@@ -7,6 +7,7 @@
 #define PHUX_BLAME_H
 
 #include "filter.h"
+#include "placement.h"
 
 /*
  * Slices remembered per CPU; a longer wait has its oldest part under unknown_ns. A power of
@@ -23,6 +24,7 @@ struct slice {
 	__u64 leader_comm[2];
 	struct sched_class sched;
 	__u32 raw_pid; /* unlike tid, never 0 for a task that our namespace does not see */
+	__u64 cgroup; /* when following echoes */
 };
 
 struct cpu_slices {
@@ -60,6 +62,8 @@ static __always_inline void fill_slice(struct slice *s, struct task_struct *p)
 	sched_class_of(&s->sched, p);
 	copy_comm(s->comm, p->comm);
 	copy_comm(s->leader_comm, p->group_leader->comm);
+	if (follow_echoes)
+		s->cgroup = cgroup_of(p);
 }
 
 /* A switch: prev's slice is over, next's begins. */
@@ -80,6 +84,8 @@ static __always_inline void slice_switch(struct cpu_slices *c, struct task_struc
 	copy_comm(c->now.comm, next->comm);
 	copy_comm(c->now.leader_comm, next->group_leader->comm);
 	sched_class_of(&c->now.sched, next);
+	if (follow_echoes)
+		c->now.cgroup = cgroup_of(next);
 }
 
 static __always_inline bool same_comm(const char *a, const __u64 *b)
@@ -148,6 +154,7 @@ __noinline int blame_add(struct blame *b, __u32 victim_tgid, struct slice *s, __
 	c->ns += ns;
 	c->slices++;
 	c->sched = s->sched;
+	c->cgroup = s->cgroup;
 	for (__u32 i = 0; i < CULPRIT_PIDS; i++) {
 		if (!c->pids[i])
 			c->pids[i] = pid;
@@ -158,13 +165,66 @@ __noinline int blame_add(struct blame *b, __u32 victim_tgid, struct slice *s, __
 	return 0;
 }
 
+/*
+ * The same for a single wait, whose table is small. Not with the other table's function:
+ * pids, counts and class of all that bore a name are of no use here.
+ */
+__noinline int short_blame_add(struct short_blame *b, __u32 victim_tgid, struct slice *s, __u64 ns)
+{
+	struct short_culprit *c, *least;
+	__u64 *name;
+	bool own;
+
+	if (!b || !s)
+		return 0;
+	if (!s->raw_pid) {
+		b->idle_ns += ns;
+		return 0;
+	}
+	own = s->tgid && s->tgid == victim_tgid;
+	name = own ? s->comm : s->leader_comm;
+	least = &b->culprits[0];
+	for (int i = 0; i < SHORT_CULPRITS; i++) {
+		c = &b->culprits[i];
+		if (c->ns && c->own == own && same_comm(c->comm, name)) {
+			c->ns += ns;
+			return 0;
+		}
+		if (c->ns < least->ns)
+			least = c;
+	}
+	b->other_ns += least->ns;
+	least->ns = ns;
+	least->own = own;
+	least->pid = own ? s->tid : s->tgid;
+	least->sched = s->sched;
+	least->cgroup = s->cgroup;
+	copy_comm((__u64 *)least->comm, (const char *)name);
+	return 0;
+}
+
 struct blame_walk {
 	struct cpu_slices *cpu;
 	struct blame *to;
+	struct short_blame *once;
 	__u64 from, until; /* what is left to share out lies between these */
 	__u64 head;
 	__u32 victim_tgid;
 };
+
+static __always_inline void blame_unknown(struct blame_walk *w, __u64 ns)
+{
+	w->to->unknown_ns += ns;
+	if (follow_echoes)
+		w->once->unknown_ns += ns;
+}
+
+static __always_inline void blame_slice(struct blame_walk *w, struct slice *s, __u64 ns)
+{
+	blame_add(w->to, w->victim_tgid, s, ns);
+	if (follow_echoes)
+		short_blame_add(w->once, w->victim_tgid, s, ns);
+}
 
 static long blame_step(__u32 i, struct blame_walk *w)
 {
@@ -181,8 +241,8 @@ static long blame_step(__u32 i, struct blame_walk *w)
 	if (start < w->from)
 		start = w->from;
 	/* A gap cannot be on one CPU; from another one it can be seen while a slice is being written. */
-	w->to->unknown_ns += w->until - end;
-	blame_add(w->to, w->victim_tgid, s, end - start);
+	blame_unknown(w, w->until - end);
+	blame_slice(w, s, end - start);
 	w->until = start;
 	return w->until <= w->from;
 }
@@ -190,19 +250,22 @@ static long blame_step(__u32 i, struct blame_walk *w)
 /*
  * Shares the wait [from, until) on a CPU among those who ran there. still_running
  * when the victim leaves that CPU's queue without having run: then the task that
- * runs there now has had the last part.
+ * runs there now has had the last part. The blame goes to two tables, once that of this
+ * one wait: it is used when following echoes.
  */
-static __always_inline void blame_wait(struct blame *to, __u32 victim_tgid, struct cpu_slices *cpu,
-				       __u64 from, __u64 until, bool still_running)
+static __always_inline void blame_wait(struct blame *to, struct short_blame *once, __u32 victim_tgid,
+				       struct cpu_slices *cpu, __u64 from, __u64 until,
+				       bool still_running)
 {
 	struct blame_walk w = {
-		.cpu = cpu, .to = to, .from = from, .until = until, .victim_tgid = victim_tgid,
+		.cpu = cpu, .to = to, .once = once, .from = from, .until = until,
+		.victim_tgid = victim_tgid,
 	};
 
 	if (until <= from)
 		return;
 	if (!cpu) {
-		to->unknown_ns += until - from;
+		blame_unknown(&w, until - from);
 		return;
 	}
 	w.head = cpu->head;
@@ -212,14 +275,14 @@ static __always_inline void blame_wait(struct blame *to, __u32 victim_tgid, stru
 		if (since < from)
 			since = from;
 		if (since < until) {
-			blame_add(to, victim_tgid, &cpu->now, until - since);
+			blame_slice(&w, &cpu->now, until - since);
 			w.until = since;
 		}
 	}
 	if (w.until > w.from)
 		bpf_loop(SLICES, blame_step, &w, 0);
 	if (w.until > w.from)
-		to->unknown_ns += w.until - w.from;
+		blame_unknown(&w, w.until - w.from);
 }
 
 static __always_inline void wakers_add(struct wakers *w, const char *comm)

@@ -42,6 +42,18 @@ struct sched_class {
 	__u8 unused;
 };
 
+/* All that decides when a task gets a CPU. */
+struct placement {
+	struct sched_class sched;
+	__u32 slice_us;      /* EEVDF slice; 0: the kernel does not tell */
+	__u16 uclamp_min;    /* 0..1024, as asked for */
+	__u16 uclamp_max;
+	__s32 autogroup_nice; /* nice of its autogroup; AUTOGROUP_NONE: in none */
+	__u64 cgroup;        /* id of its cgroup (v2): the inode of its folder */
+};
+
+#define AUTOGROUP_NONE 127
+
 /*
  * Who had the CPU while a traced thread waited for it, by name: a build has a
  * hundred short-lived cc1, and the reader wants to know that it was cc1.
@@ -55,6 +67,7 @@ struct culprit {
 	__u32 more_pids; /* there were others */
 	struct sched_class sched;
 	__u32 unused;
+	__u64 cgroup; /* when last seen; only when following echoes */
 };
 
 /* Who woke a traced thread, or queued a flush, by name of the process. */
@@ -72,6 +85,27 @@ struct blame {
 	__u64 unknown_ns; /* older than the record of slices */
 };
 
+/* How many names one single wait can blame. */
+#define SHORT_CULPRITS 3
+
+struct short_culprit {
+	__u64 ns;
+	char comm[COMM_LEN];
+	__u32 pid;
+	__u32 own;
+	struct sched_class sched;
+	__u32 unused;
+	__u64 cgroup;
+};
+
+/* Who had the CPU during one wait; the parts sum to the wait. */
+struct short_blame {
+	struct short_culprit culprits[SHORT_CULPRITS];
+	__u64 idle_ns;
+	__u64 other_ns;
+	__u64 unknown_ns;
+};
+
 struct wakers {
 	struct waker by[WAKERS];
 	__u64 interrupt; /* woken from an interrupt: no task caused it */
@@ -84,6 +118,7 @@ enum relation {
 	REL_TARGET = 1, /* named by the user, or forked from such a one without exec */
 	REL_CHILD = 2,  /* started by a target */
 	REL_PEER = 3,   /* at the other end of one of the target's PTYs */
+	REL_CLIENT = 4, /* at the other end of one of the target's sockets, with a terminal of its own */
 };
 
 /* What a thread is doing. */
@@ -150,6 +185,9 @@ struct io_stats {
 	struct hist size; /* bytes, of calls that moved any */
 	struct hist duration; /* ns, of the same calls */
 	__u64 empty; /* end of file, EAGAIN, EINTR, EIO ... */
+	__u32 by;    /* process that called last: a PTY can come and go between two looks at who holds it */
+	__u32 unused;
+	char comm[COMM_LEN]; /* its leader's */
 };
 
 /* Key of pty_flush: work that carries data *towards* this side. */
@@ -194,9 +232,11 @@ enum event_type {
 	EV_EXIT = 1, /* struct ev_exit: a traced thread ended */
 	EV_EXEC,     /* struct ev_task */
 	EV_FORK,     /* struct ev_task */
-	EV_IO,       /* struct ev_io, only when streaming */
-	EV_FLUSH,    /* struct ev_flush, only when streaming */
-	EV_HOP,      /* struct ev_hop, only when streaming */
+	EV_IO,       /* struct ev_io, when streaming or following echoes */
+	EV_FLUSH,    /* struct ev_flush, the same */
+	EV_HOP,      /* struct ev_hop, the same */
+	EV_OFF,      /* struct ev_off, only when following echoes */
+	EV_SOCK,     /* struct ev_sock, only when following echoes */
 
 	EV_CALL = 32, /* struct ev_call: a system call, or an io_uring request, from its start to its end */
 	EV_FILE,      /* struct ev_file, and names: what a key of ev_call stands for */
@@ -241,8 +281,62 @@ struct ev_flush {
 	struct pty_id pty;
 	__u32 side; /* towards */
 	__u32 queued_by; /* pid */
+	__u32 queued_by_tid;
+	__u32 unused;
 	__u64 queued;
 	__u64 started;
+	struct placement place; /* the kworker's */
+	struct short_blame blame; /* who had its CPU from queued to started; only when following echoes */
+};
+
+/* How a thread came to be runnable. */
+enum wake {
+	WAKE_PREEMPTED = 0, /* it never slept: it lost its CPU */
+	WAKE_TASK,          /* a task woke it */
+	WAKE_INTERRUPT,     /* an interrupt did: no task caused it */
+	WAKE_NEW,           /* it was forked */
+	WAKE_UNSEEN,        /* the kernel told no tracepoint of it */
+};
+
+/* What a thread was in when it left its CPU to sleep. */
+enum left {
+	LEFT_SYSCALL = 1 << 0, /* nr names the system call */
+	LEFT_FAULT = 1 << 1,   /* in an exception, a page fault as a rule */
+	LEFT_DISK = 1 << 2,    /* uninterruptible */
+	LEFT_IOWAIT = 1 << 3,  /* the kernel counts it as waiting for I/O */
+};
+
+/*
+ * Off CPU: [left, runnable) blocked, [runnable, ts) waiting for a CPU. Told when the thread is
+ * back on a CPU, so that the record stands before everything that the thread does then.
+ */
+struct ev_off {
+	struct ev_header h;  /* ts: on a CPU again; tid, tgid: the thread; cpu: that one */
+	__u64 left;          /* 0: not seen */
+	__u64 runnable;      /* woken; the same as left when preempted */
+	__u64 throttled_ns;  /* of the wait: as long as its cgroup had used up its quota */
+	__u64 interrupt_ns;  /* of the slice before: hard and soft interrupts, where the kernel tells */
+	__u32 wake;          /* enum wake */
+	__u32 waker_tid;
+	__u32 waker_tgid;
+	__u32 left_in;       /* enum left */
+	__s32 nr;            /* the system call, of LEFT_SYSCALL */
+	__u32 major_faults;  /* since the record before this one */
+	struct pty_id woken_pty; /* whose flush work the waker did; index and devpts 0: none */
+	__u32 woken_side;
+	__u32 migrations;    /* while it waited */
+	struct placement place;
+	struct short_blame blame;
+};
+
+/* A send or a receive on a stream socket. */
+struct ev_sock {
+	struct ev_header h; /* ts: when it ended */
+	__u64 conn;         /* the same number at both ends of a connection on this host */
+	__u64 duration_ns;
+	__s64 ret;          /* bytes, or a negative errno */
+	__u32 op;           /* enum io_op: IO_READ receives */
+	__u32 peer_tgid;    /* at the other end, as far as known; 0 */
 };
 
 struct ev_hop {

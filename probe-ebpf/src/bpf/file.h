@@ -10,14 +10,9 @@
 #ifndef PHUX_FILE_H
 #define PHUX_FILE_H
 
-#include "filter.h"
+#include "sock.h"
 
-#define S_IFMT 0170000
 #define S_IFIFO 0010000
-#define S_IFSOCK 0140000
-#define AF_UNIX 1
-#define AF_INET 2
-#define AF_INET6 10
 
 #define NAME_SIZE 256   /* NAME_MAX of the kernel, and a zero */
 #define STRING_MAX 4096 /* PATH_MAX */

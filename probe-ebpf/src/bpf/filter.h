@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/bpf_endian.h>
 #include "events.h"
 #include "hist.h"
 
@@ -18,6 +19,8 @@ const volatile __u32 ns_level = 0;       /* depth of phux-trace's pid namespace;
 const volatile __u64 ns_addr = 0;        /* address of that namespace, when ns_level > 0 */
 const volatile __u32 self_tgid = 0;      /* phux-trace itself, as its namespace sees it, is never a peer */
 const volatile bool stream_events = false;
+const volatile bool follow_echoes = false; /* tell of each time off CPU, of each use of a socket */
+const volatile bool cpu_on_v1 = false;   /* the cgroups of the cpu controller are those of version 1 */
 const volatile bool follow_exec = false; /* what the target starts is the target too: attach -- CMD */
 const volatile __u32 ring_shift = 0;     /* CPUs per ring, as a power of two */
 const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much waits in a ring */
@@ -42,6 +45,23 @@ struct call {
 	__u32 unused;
 };
 
+/* Who woke a thread. */
+struct waking {
+	__u64 at; /* 0: nobody */
+	__u64 port; /* tty_port whose flush the waker did */
+	__u32 kind; /* enum wake */
+	__u32 tid;
+	__u32 tgid;
+	__u32 unused;
+};
+
+/* The kernel's account of throttling, at one moment. */
+struct throttling {
+	__u64 queue; /* address of the run queue that the thread's group has on its CPU; 0: no quota */
+	__u64 of_queue; /* how long it was throttled, ns; 0: the kernel does not tell */
+	__u64 of_groups; /* the same of the group and those above it, on all CPUs */
+};
+
 /* State of a traced thread: what is told, and what the programs themselves need. */
 struct thread {
 	struct thread_stats s;
@@ -53,6 +73,16 @@ struct thread {
 	__u32 io_op;
 	__u32 exited;
 	struct call call;
+	/* When following echoes. */
+	struct ev_off off; /* of the time off CPU under way */
+	struct waking waking; /* the last wake-up that was seen */
+	struct throttling throttling; /* when the wait began */
+	__u64 major_faults; /* that are told already */
+	__u64 interrupts; /* the CPU's time in interrupts when the slice began */
+	__u64 sock_start; /* of the send or receive under way; 0: none */
+	__u64 sock_conn;
+	__u32 sock_op;
+	__u32 sock_peer;
 };
 
 struct {
@@ -127,6 +157,12 @@ static __always_inline __u32 visible_tgid(struct task_struct *p)
 	return ns_level ? visible_pid(p->group_leader) : (__u32)p->tgid;
 }
 
+/* Whether each read, write, flush and hop is told. */
+static __always_inline bool tell_events(void)
+{
+	return stream_events || follow_echoes;
+}
+
 /* The state of a traced thread, else NULL. Most threads have no storage at all: that costs one load. */
 static __always_inline struct thread *state_of(struct task_struct *p)
 {
@@ -172,6 +208,8 @@ static __always_inline struct thread *trace_thread(struct task_struct *p, __u32 
 		t->s.first_tid = t->s.tid;
 		t->s.start_time = p->start_time;
 		t->s.traced_since = bpf_ktime_get_ns();
+		t->major_faults = p->maj_flt;
+		t->off.wake = WAKE_UNSEEN;
 	}
 	return t;
 }

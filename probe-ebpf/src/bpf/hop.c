@@ -76,7 +76,7 @@ int hop(struct pt_regs *ctx)
 		return 0;
 	}
 	hist_add_shared(h, value);
-	if (stream_events)
+	if (tell_events())
 		tell_hop(ctx, key.hop, value);
 	return 0;
 }

@@ -26,6 +26,7 @@ struct pid {
 };
 
 struct thread_info {
+	unsigned long flags;
 	__u32 cpu;
 	__u32 status; /* x86 */
 	int preempt_count; /* not x86 */
@@ -33,6 +34,40 @@ struct thread_info {
 
 struct rq {
 	__u64 clock;
+	__u64 prev_irq_time; /* in interrupts so far, ns; with CONFIG_IRQ_TIME_ACCOUNTING */
+};
+
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct autogroup {
+	int nice;
+};
+
+struct cfs_bandwidth { /* empty without CONFIG_CFS_BANDWIDTH */
+	__u64 quota;
+	__s64 hierarchical_quota;
+	__u64 throttled_time;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+	struct task_group *parent;
+	struct autogroup *autogroup;
+	struct cfs_bandwidth cfs_bandwidth;
 };
 
 struct sched_info {
@@ -43,10 +78,18 @@ struct sched_info {
 
 struct cfs_rq {
 	struct rq *rq;
+	struct task_group *tg;
+	__u64 throttled_clock_self; /* from 6.6 */
+	__u64 throttled_clock_self_time;
 };
 
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
+	__u64 slice; /* from 6.6 */
+};
+
+struct uclamp_se {
+	unsigned int value : 11;
 };
 
 struct super_block {
@@ -106,52 +149,6 @@ struct file {
 
 struct mm_struct {
 	struct file *exe_file;
-};
-
-struct in6_addr {
-	__u8 bytes[16];
-};
-
-struct sock_common {
-	__u32 skc_daddr;
-	__u32 skc_rcv_saddr;
-	__u16 skc_dport; /* big-endian */
-	__u16 skc_num;
-	unsigned short skc_family;
-	struct in6_addr skc_v6_daddr;
-	struct in6_addr skc_v6_rcv_saddr;
-};
-
-struct socket;
-
-struct sock {
-	struct sock_common __sk_common;
-	__u16 sk_type;
-	struct socket *sk_socket;
-};
-
-struct socket {
-	struct sock *sk;
-};
-
-struct socket_alloc {
-	struct socket socket;
-	struct inode vfs_inode;
-};
-
-struct sockaddr_un {
-	unsigned short sun_family;
-	char sun_path[108];
-};
-
-struct unix_address {
-	int len;
-	struct sockaddr_un name[0];
-};
-
-struct unix_sock {
-	struct unix_address *addr;
-	struct sock *peer;
 };
 
 struct io_cqe {
@@ -214,6 +211,11 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct sched_entity se;
 	struct sched_info sched_info;
+	struct task_group *sched_task_group;
+	struct css_set *cgroups;
+	struct uclamp_se uclamp_req[2];
+	unsigned long maj_flt;
+	unsigned int in_iowait : 1;
 	struct bpf_local_storage *bpf_storage;
 };
 
@@ -299,10 +301,76 @@ struct pt_regs {
 	unsigned long orig_ax;
 };
 
+/* arm64 keeps the system call's number in a field of its own. */
+struct pt_regs___arm64_nr {
+	int syscallno;
+};
+
+struct net;
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	__u8 bytes[16];
+};
+
+struct sock_common {
+	__u32 skc_daddr;
+	__u32 skc_rcv_saddr;
+	__u16 skc_dport; /* of the network's byte order */
+	__u16 skc_num;   /* of ours */
+	unsigned short skc_family;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_rcv_saddr;
+	struct in6_addr skc_v6_daddr;
+};
+
+struct socket;
+
+struct sock {
+	struct sock_common __sk_common;
+	__u16 sk_type;
+	__u16 sk_protocol;
+	struct pid *sk_peer_pid;
+	struct socket *sk_socket;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
+};
+
+struct sockaddr_un {
+	unsigned short sun_family;
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len;
+	struct sockaddr_un name[0];
+};
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
+};
+
+struct msghdr;
+
 #pragma clang attribute pop
 
+#define PF_IO_WORKER 0x00000010
 #define PF_WQ_WORKER 0x00000020
+#define PF_KTHREAD 0x00200000
 #define TASK_RUNNING 0
+#define TASK_UNINTERRUPTIBLE 0x00000002
+#define TASK_NOLOAD 0x00000400
 #define TASK_WAKING 0x00000200
 #define NICE_0_STATIC_PRIO 120
 #define SIGNAL_GROUP_EXIT 0x00000004

@@ -3,6 +3,7 @@
 #include "filter.h"
 #include "life.c"
 #include "sched.c"
+#include "sock.c"
 #include "tty.c"
 #include "hop.c"
 #include "seed.c"

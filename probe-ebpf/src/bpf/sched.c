@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Run-queue latency, on-CPU and blocked time of the traced threads, and who ran instead. */
 #include "blame.h"
+#include "offcpu.h"
 #include "tty.h"
 
 /*
@@ -49,6 +50,9 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 
 	if (!t)
 		return 0;
+	me = bpf_get_current_task_btf();
+	if (follow_echoes)
+		off_waking(t, me, in_interrupt(me));
 	/*
 	 * A thread that still runs and is woken has not waited. One that is switched
 	 * out at this very moment is caught when it comes back: see unseen_wake().
@@ -59,8 +63,9 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 	/* One that was not seen yet has slept since it is traced. */
 	t->s.blocked_ns += elapsed(t->s.phase == PHASE_BLOCKED ? t->s.phase_since : t->s.traced_since, now);
 	wait_begins(t, now);
+	if (follow_echoes)
+		throttling_of(&t->throttling, p);
 	t->reader_of = 0;
-	me = bpf_get_current_task_btf();
 	/* The interrupted task is not the waker. */
 	if (in_interrupt(me)) {
 		t->s.wakers.interrupt++;
@@ -77,8 +82,11 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *p)
 {
 	struct thread *t = thread_of(p);
 
-	if (t)
-		wait_begins(t, bpf_ktime_get_ns());
+	if (!t)
+		return 0;
+	wait_begins(t, bpf_ktime_get_ns());
+	if (follow_echoes)
+		off_new(t, p, t->s.phase_since);
 	return 0;
 }
 
@@ -119,12 +127,16 @@ static __always_inline void unseen_arrival(struct thread *t, struct task_struct 
 		arrived = t->segment;
 	hist_add(&t->s.wait, arrived - t->s.phase_since);
 	t->s.blame.unknown_ns += arrived - t->segment;
+	if (follow_echoes) {
+		t->off.blame.unknown_ns += arrived - t->segment;
+		off_ends(t, p, t->s.phase_since, arrived);
+	}
 	t->s.phase = PHASE_RUNNING;
 	t->s.phase_since = arrived;
 }
 
 static __always_inline void switched_out(struct thread *t, struct task_struct *p, bool runnable,
-					 __u64 now)
+					 unsigned int state, __u64 now)
 {
 	if (t->s.phase == PHASE_BLOCKED || t->s.phase == PHASE_WAITING)
 		unseen_arrival(t, p, now);
@@ -134,6 +146,8 @@ static __always_inline void switched_out(struct thread *t, struct task_struct *p
 	else if (t->s.phase == PHASE_UNKNOWN) /* it has run since it was first seen */
 		t->s.on_cpu_ns += elapsed(t->s.traced_since, now);
 	t->reader_of = 0;
+	if (follow_echoes)
+		off_leaves(t, p, runnable, state, now);
 	if (runnable) {
 		t->s.involuntary++;
 		wait_begins(t, now);
@@ -172,9 +186,13 @@ static __always_inline void switched_in(struct thread *t, struct task_struct *p,
 		__u64 wait = elapsed(t->s.phase_since, now);
 
 		hist_add(&t->s.wait, wait);
-		blame_wait(&t->s.blame, t->s.tgid, cpu, t->segment, now, false);
+		blame_wait(&t->s.blame, &t->off.blame, t->s.tgid, cpu, t->segment, now, false);
 		if (t->reader_of)
 			reader_waited(t->reader_of, wait);
+	}
+	if (follow_echoes) {
+		off_ends(t, p, t->s.phase == PHASE_WAITING ? t->s.phase_since : now, now);
+		t->interrupts = interrupts_of(p);
 	}
 	t->s.phase = PHASE_RUNNING;
 	t->s.phase_since = now;
@@ -192,7 +210,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		slice_switch(cpu, prev, next, now);
 	t = thread_of(prev);
 	if (t)
-		switched_out(t, prev, preempt || prev_state == TASK_RUNNING, now);
+		switched_out(t, prev, preempt || prev_state == TASK_RUNNING, prev_state, now);
 	t = thread_of(next);
 	if (t)
 		switched_in(t, next, cpu, now);
@@ -212,7 +230,9 @@ int BPF_PROG(sched_migrate_task, struct task_struct *p, int dest_cpu)
 	if (t->s.phase != PHASE_WAITING || p->__state == TASK_WAKING)
 		return 0;
 	now = bpf_ktime_get_ns();
-	blame_wait(&t->s.blame, t->s.tgid, slices_of(p->thread_info.cpu), t->segment, now, true);
+	blame_wait(&t->s.blame, &t->off.blame, t->s.tgid, slices_of(p->thread_info.cpu), t->segment, now,
+		   true);
+	t->off.migrations++;
 	t->segment = now;
 	return 0;
 }

@@ -6,7 +6,7 @@
  */
 #include "tty.h"
 
-/* The PTYs of the processes named by the user, and of nobody else. */
+/* The PTYs of the processes named by the user and of their clients, and of nobody else. */
 SEC("iter/task_file")
 int seed_ptys(struct bpf_iter__task_file *ctx)
 {
@@ -23,7 +23,7 @@ int seed_ptys(struct bpf_iter__task_file *ctx)
 		return 0;
 	tgid = visible_tgid(task);
 	relation = bpf_map_lookup_elem(&processes, &tgid);
-	if (relation && *relation == REL_TARGET)
+	if (relation && (*relation == REL_TARGET || *relation == REL_CLIENT))
 		port_of(tty, true, &addr);
 	return 0;
 }
@@ -50,8 +50,9 @@ int seed_holders(struct bpf_iter__task_file *ctx)
 	if (!holder.tgid || holder.tgid == self_tgid)
 		return 0;
 	relation = bpf_map_lookup_elem(&processes, &holder.tgid);
-	if (!relation)
-		bpf_map_update_elem(&processes, &holder.tgid, &peer, BPF_NOEXIST);
+	/* Refused: the table is full, and its threads will not be traced. Nobody else adds to it now. */
+	if (!relation && bpf_map_update_elem(&processes, &holder.tgid, &peer, BPF_NOEXIST))
+		lose(LOSS_THREAD_STATE);
 	holder.pty = port->pty;
 	holder.side = port->side;
 	holder.fd = ctx->fd;

@@ -5,6 +5,7 @@
 /* Of the last run. */
 __u64 elapsed_ns;
 struct blame blamed;
+struct short_blame blamed_once;
 
 SEC("raw_tp")
 int bucket(__u64 *ctx)
@@ -42,7 +43,7 @@ int slice_ends(__u64 *ctx)
 SEC("raw_tp")
 int blame_between(__u64 *ctx)
 {
-	blame_wait(&blamed, 0, slices_of(0), ctx[0], ctx[1], false);
+	blame_wait(&blamed, &blamed_once, 0, slices_of(0), ctx[0], ctx[1], false);
 	return 0;
 }
 

@@ -5,9 +5,8 @@
 
 #include "blame.h"
 #include "file.h"
+#include "offcpu.h"
 
-/* TS_COMPAT: a 32-bit system call, whose numbers mean other calls. */
-#define TS_COMPAT 0x0002
 #define AT_FDCWD -100
 
 /* Set by the loader before load. */

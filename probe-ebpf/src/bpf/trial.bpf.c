@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * One small program for each thing that a kernel can refuse. They are loaded one
- * at a time: what a kernel allows is found by asking it, never by its version.
+ * One small program for each thing that a kernel can refuse: what a kernel allows
+ * is found by asking it, never by its version.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -75,10 +75,29 @@ int BPF_PROG(try_fentry, struct kiocb *iocb)
 	return 0;
 }
 
+SEC("fentry/unix_stream_sendmsg")
+int BPF_PROG(try_fentry_unix, struct socket *socket)
+{
+	return 0;
+}
+
+SEC("fentry/tcp_sendmsg")
+int BPF_PROG(try_fentry_tcp, struct sock *sock)
+{
+	return 0;
+}
+
 SEC("uprobe")
 int try_uprobe(void *ctx)
 {
 	/* What USDT needs besides: telling the probes apart. */
+	return bpf_get_attach_cookie(ctx) & 0;
+}
+
+/* The newer way, of which the kernel asks CAP_PERFMON and not CAP_SYS_ADMIN. */
+SEC("uprobe.multi")
+int try_uprobe_multi(void *ctx)
+{
 	return bpf_get_attach_cookie(ctx) & 0;
 }
 

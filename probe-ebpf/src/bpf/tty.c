@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Reads and writes on the traced PTYs, and the flush work that carries bytes from one side to the other. */
+#include "offcpu.h"
 #include "tty.h"
 #include "syscall.h"
 
@@ -20,10 +21,10 @@ static __always_inline struct io_stats *io_stats_of(struct port *port, __u32 op)
 	return io;
 }
 
-/* A PTY becomes one of the target's when the target, or what it started, uses it. */
+/* A PTY becomes one of the target's when the target, what it started, or a client of it uses it. */
 static __always_inline bool makes_ptys_ours(struct thread *t)
 {
-	return t && (t->s.relation == REL_TARGET || t->s.relation == REL_CHILD);
+	return t && t->s.relation != REL_NONE && t->s.relation != REL_PEER;
 }
 
 static __always_inline void io_begins(struct thread *t, __u64 port, __u32 op)
@@ -31,6 +32,18 @@ static __always_inline void io_begins(struct thread *t, __u64 port, __u32 op)
 	t->io_port = port;
 	t->io_op = op;
 	t->io_start = bpf_ktime_get_ns();
+}
+
+/* Who used this end. Written by several CPUs at once at worst, and then each of them did. */
+static __always_inline void used_by(struct io_stats *io, struct thread *t)
+{
+	struct task_struct *me;
+
+	if (io->by == t->s.tgid)
+		return;
+	me = bpf_get_current_task_btf();
+	bpf_probe_read_kernel_str(io->comm, sizeof(io->comm), me->group_leader->comm);
+	io->by = t->s.tgid;
 }
 
 static __always_inline void io_ends(struct thread *t, long ret)
@@ -45,13 +58,14 @@ static __always_inline void io_ends(struct thread *t, long ret)
 	io = io_stats_of(port, t->io_op);
 	if (!io)
 		return;
+	used_by(io, t);
 	if (ret > 0) {
 		hist_add_shared(&io->size, ret);
 		hist_add_shared(&io->duration, duration);
 	} else {
 		__sync_fetch_and_add(&io->empty, 1);
 	}
-	if (stream_events) {
+	if (tell_events()) {
 		struct ev_io ev = {
 			.pty = port->pty, .side = port->side, .op = t->io_op,
 			.ret = ret, .duration_ns = duration,
@@ -117,8 +131,11 @@ int BPF_PROG(tty_write_ends, struct kiocb *iocb, struct iov_iter *from, long ret
 
 /*
  * The way that works everywhere: the system calls of traced threads, and a walk from
- * fd to tty. Only the plain calls: nobody uses a terminal by preadv2() or pwritev2().
+ * fd to tty or socket. Only the plain calls: nobody uses a terminal by preadv2() or pwritev2().
  */
+const volatile bool tty_by_call = true;
+const volatile bool sock_by_call = false;
+
 static __always_inline int syscall_begins(__u32 fd, __u32 op)
 {
 	struct task_struct *me = bpf_get_current_task_btf();
@@ -127,19 +144,40 @@ static __always_inline int syscall_begins(__u32 fd, __u32 op)
 	struct fdtable *table;
 	struct file *file = NULL;
 	struct file **fds;
+	struct sock *sk;
 	__u64 addr;
 
 	if (!t)
 		return 0;
 	t->io_start = 0;
+	t->sock_start = 0;
 	table = me->files->fdt;
 	if (fd >= table->max_fds)
 		return 0;
 	fds = table->fd;
 	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
-	tty = file ? tty_of_file(file) : NULL;
+	if (!file)
+		return 0;
+	if (sock_by_call && (sk = sock_of_file(file))) {
+		sock_begins(t, sk, op);
+		return 0;
+	}
+	tty = tty_by_call ? tty_of_file(file) : NULL;
 	if (tty && port_of(tty, makes_ptys_ours(t), &addr))
 		io_begins(t, addr, op);
+	return 0;
+}
+
+static __always_inline int syscall_ends(long ret)
+{
+	struct thread *t = thread_of(bpf_get_current_task_btf());
+
+	if (!t)
+		return 0;
+	if (t->io_start)
+		io_ends(t, ret);
+	if (sock_by_call && t->sock_start)
+		sock_ends(t, ret);
 	return 0;
 }
 
@@ -161,7 +199,7 @@ struct syscall_exit {
 	long ret;
 };
 
-#define PTY_CALL(name, op)                                          \
+#define IO_CALL(name, op)                                           \
 	SEC("tp/syscalls/sys_enter_" #name)                         \
 	int enter_##name(struct syscall_enter *ctx)                 \
 	{                                                           \
@@ -170,13 +208,18 @@ struct syscall_exit {
 	SEC("tp/syscalls/sys_exit_" #name)                          \
 	int exit_##name(struct syscall_exit *ctx)                   \
 	{                                                           \
-		return tty_call_ends(ctx->ret);                     \
+		return syscall_ends(ctx->ret);                      \
 	}
 
-PTY_CALL(read, IO_READ)
-PTY_CALL(readv, IO_READ)
-PTY_CALL(write, IO_WRITE)
-PTY_CALL(writev, IO_WRITE)
+IO_CALL(read, IO_READ)
+IO_CALL(readv, IO_READ)
+IO_CALL(write, IO_WRITE)
+IO_CALL(writev, IO_WRITE)
+/* Of sockets only. sendmmsg() and recvmmsg() tell messages, not bytes; streams do not use them. */
+IO_CALL(recvfrom, IO_READ)
+IO_CALL(recvmsg, IO_READ)
+IO_CALL(sendto, IO_WRITE)
+IO_CALL(sendmsg, IO_WRITE)
 
 /* Without tracefs: all calls, and we pick. */
 static __always_inline int op_of_syscall(long nr)
@@ -187,6 +230,16 @@ static __always_inline int op_of_syscall(long nr)
 		return IO_READ;
 	case __NR_write:
 	case __NR_writev:
+		return IO_WRITE;
+	}
+	if (!sock_by_call)
+		return -1;
+	switch (nr) {
+	case __NR_recvfrom:
+	case __NR_recvmsg:
+		return IO_READ;
+	case __NR_sendto:
+	case __NR_sendmsg:
 		return IO_WRITE;
 	}
 	return -1;
@@ -209,7 +262,7 @@ int BPF_PROG(sys_enter, struct pt_regs *regs, long nr)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(sys_exit, struct pt_regs *regs, long ret)
 {
-	return tty_call_ends(ret);
+	return syscall_ends(ret);
 }
 
 /* Work is known by its function: workqueues have other names on other kernels. */
@@ -242,7 +295,9 @@ int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_
 		return 0;
 	me = bpf_get_current_task_btf();
 	queued = port->queued.at ? &port->again : &port->queued;
+	/* The kernel's own echo is queued by the kworker that flushes the input. */
 	queued->by = visible_tgid(me);
+	queued->by_tid = visible_pid(me);
 	queued->at = bpf_ktime_get_ns();
 	f = flush_stats_of(port);
 	if (f)
@@ -299,13 +354,28 @@ int BPF_PROG(flush_starts, struct work_struct *work)
 	w->port = addr;
 	w->started = now;
 	w->queued = take_queued(port, work);
+	__builtin_memset(&w->blame, 0, sizeof(w->blame));
 	f = w->queued.at ? flush_stats_of(port) : NULL;
 	if (!f)
 		return 0;
 	hist_add_shared(&f->wait, elapsed(w->queued.at, now));
 	/* The kworker runs now, on this CPU: what ran here since the work was queued ran instead of it. */
-	blame_wait(&f->blame, 0, slices_of(bpf_get_smp_processor_id()), w->queued.at, now, true);
+	blame_wait(&f->blame, &w->blame, 0, slices_of(bpf_get_smp_processor_id()), w->queued.at, now,
+		   true);
 	return 0;
+}
+
+static __always_inline void tell_flush(struct port *port, struct flushing *w, __u64 now)
+{
+	struct ev_flush ev = {
+		.pty = port->pty, .side = port->side, .queued_by = w->queued.by,
+		.queued_by_tid = w->queued.by_tid, .queued = w->queued.at, .started = w->started,
+		.blame = w->blame,
+	};
+
+	header(&ev.h, EV_FLUSH, now);
+	placement_of(&ev.place, bpf_get_current_task_btf());
+	emit(&ev, sizeof(ev), LOSS_RING_FULL);
 }
 
 SEC("tp_btf/workqueue_execute_end")
@@ -327,14 +397,7 @@ int BPF_PROG(flush_ends, struct work_struct *work)
 	if (!f)
 		return 0;
 	hist_add_shared(&f->run, elapsed(w->started, now));
-	if (stream_events) {
-		struct ev_flush ev = {
-			.pty = port->pty, .side = port->side, .queued_by = w->queued.by,
-			.queued = w->queued.at, .started = w->started,
-		};
-
-		header(&ev.h, EV_FLUSH, now);
-		emit(&ev, sizeof(ev), LOSS_RING_FULL);
-	}
+	if (tell_events())
+		tell_flush(port, w, now);
 	return 0;
 }

@@ -17,7 +17,7 @@
 struct queued {
 	__u64 at; /* 0: it is not queued */
 	__u32 by; /* pid */
-	__u32 unused;
+	__u32 by_tid;
 };
 
 /* A side of a traced PTY, by the address of its tty_port. */
@@ -57,6 +57,7 @@ struct flushing {
 	__u64 port;
 	struct queued queued;
 	__u64 started;
+	struct short_blame blame; /* when following echoes */
 };
 
 struct {

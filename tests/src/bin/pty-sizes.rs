@@ -39,6 +39,9 @@ struct Options {
     /// readv and writev with three parts instead of read and write.
     #[arg(long)]
     vectored: bool,
+    /// Every second read and write is such a one.
+    #[arg(long, conflicts_with = "vectored")]
+    alternate: bool,
     /// Number of PTYs, served one after the other.
     #[arg(long, default_value_t = 1)]
     ptys: usize,
@@ -236,6 +239,11 @@ fn child(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the next call that moves anything is readv or writev.
+fn vectored(options: &Options, before: &Calls) -> bool {
+    options.vectored || (options.alternate && before.count % 2 == 1)
+}
+
 /// (place in the list, size), for every write of the child to each PTY.
 fn steps(options: &Options) -> impl Iterator<Item = (usize, usize)> + '_ {
     (0..options.rounds).flat_map(|_| options.sizes.iter().copied().enumerate())
@@ -310,7 +318,7 @@ fn read_all(
     while left > 0 {
         waiter.wait(which, fd)?;
         let since = Instant::now();
-        let got = if options.vectored {
+        let got = if vectored(options, calls) {
             let (a, rest) = buffer.split_at_mut(1);
             let (b, c) = rest.split_at_mut(1);
             let parts = &mut [IoSliceMut::new(a), IoSliceMut::new(b), IoSliceMut::new(c)];
@@ -341,7 +349,7 @@ fn write_all(
     let mut left = &bytes[..];
     while !left.is_empty() {
         let since = Instant::now();
-        let put = if options.vectored && left.len() >= 3 {
+        let put = if vectored(options, calls) && left.len() >= 3 {
             let (a, rest) = left.split_at(1);
             let (b, c) = rest.split_at(1);
             rustix::io::writev(fd, &[IoSlice::new(a), IoSlice::new(b), IoSlice::new(c)])

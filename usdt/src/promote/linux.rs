@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 /// The nice value to ask for: about nine times the weight of a thread at nice 0.
-const NICE: i32 = -10;
+pub(super) const NICE: i32 = -10;
 
 /// The slice to ask for: the least that the kernel grants (`sched_setattr` clamps to 0.1–100 ms).
 ///
@@ -37,7 +37,7 @@ const SIZE: u32 = size_of::<SchedAttr>() as u32;
 const SCHED_FLAG_RESET_ON_FORK: u64 = 1;
 
 pub(super) fn promote() -> Promotion {
-    let Some(before) = get() else {
+    let Some(before) = get(0) else {
         return Promotion::None;
     };
     if before.sched_policy != libc::SCHED_OTHER as u32 {
@@ -56,7 +56,12 @@ pub(super) fn promote() -> Promotion {
             break;
         }
     }
-    get().map_or(Promotion::None, |after| gained(&before, &after))
+    get(0).map_or(Promotion::None, |after| gained(&before, &after))
+}
+
+/// What a thread of this process has now.
+pub(super) fn has(thread: i32) -> Promotion {
+    get(thread).map_or(Promotion::None, |now| gained(&now, &now))
 }
 
 /// What the kernel says has changed.
@@ -91,10 +96,12 @@ fn nice_of_limit(limit: libc::rlim_t) -> i32 {
     20 - limit.min(40) as i32
 }
 
-fn get() -> Option<SchedAttr> {
+/// Thread 0 is the calling one.
+fn get(thread: i32) -> Option<SchedAttr> {
     let mut attr = MaybeUninit::<SchedAttr>::zeroed();
-    // SAFETY: the kernel writes at most SIZE bytes to `attr`; thread 0 is the calling one.
-    let failed = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, attr.as_mut_ptr(), SIZE, 0) };
+    let out = attr.as_mut_ptr();
+    // SAFETY: the kernel writes at most SIZE bytes to `attr`.
+    let failed = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, out, SIZE, 0) };
     // SAFETY: plain integers, zeroed and then perhaps written to.
     (failed == 0).then(|| unsafe { attr.assume_init() })
 }
@@ -116,7 +123,7 @@ mod tests {
     }
 
     fn now() -> SchedAttr {
-        get().expect("sched_getattr works")
+        get(0).expect("sched_getattr works")
     }
 
     fn is_root() -> bool {
@@ -231,7 +238,7 @@ mod tests {
             }
             let right = drop_privilege()
                 && matches!(promote(), Promotion::Nice { nice: -5, .. })
-                && get().is_some_and(|attr| attr.sched_nice == -5);
+                && get(0).is_some_and(|attr| attr.sched_nice == -5);
             // SAFETY: ends the child at once.
             unsafe { libc::_exit(i32::from(!right)) };
         }

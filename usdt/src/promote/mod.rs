@@ -6,9 +6,14 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod rtkit;
 
 use std::fmt;
 use std::time::Duration;
+
+#[cfg(target_os = "linux")]
+pub use rtkit::{promote_by_rtkit, thread_id};
 
 /// What [`promote_current_thread`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +66,7 @@ impl fmt::Display for Promotion {
 ///
 /// - macOS: QoS class user-interactive; needs no privilege.
 /// - Linux: a slice of 0.1 ms (kernel 6.12 and later; needs no privilege), and nice −10 where
-///   `CAP_SYS_NICE` or `RLIMIT_NICE` allows it. Neither passes on to threads or processes that the
+///   `CAP_SYS_NICE` or `RLIMIT_NICE` allows it; where they do not, `promote_by_rtkit` may get it. Neither passes on to threads or processes that the
 ///   thread starts: a shell in a pane must not run promoted.
 /// - Elsewhere: nothing.
 ///

@@ -150,6 +150,11 @@ fn run_everything(world: &World) -> (PerfReport, PerfReport) {
     let client = world.shell("all");
     client.line("seq 20000; echo al''l");
     client.wait_for_row("all");
+    // Output that costs the parser more than the reader: bursts are cut short.
+    client.line(
+        "yes \"$(printf '\\033[999S\\033[2J\\033[999T%080d' 0)\" | head -c 300000; clear; echo he''avy",
+    );
+    client.wait_for_row("heavy");
     // Frames that come in a row, so that paints are held back.
     client.line("for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.06; done; echo pa''ced");
     client.wait_for_row("paced");

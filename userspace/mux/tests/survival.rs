@@ -323,16 +323,17 @@ fn many_attach_and_leave_at_once() {
 #[test]
 fn a_child_that_ignores_hangups_is_killed() {
     let world = World::with_server(&[]);
-    world.ok(&[
+    let client = world.client(&[
         "new",
-        "-d",
         "-s",
         "stubborn",
         "--",
         "sh",
         "-c",
-        "trap '' HUP TERM; while :; do sleep 1; done",
+        "trap '' HUP TERM; echo ready; while :; do sleep 1; done",
     ]);
+    client.wait_for("ready");
+    client.detach();
     let start = Instant::now();
     world.ok(&["kill", "stubborn"]);
     wait_until("it is gone", || world.sessions().is_empty());

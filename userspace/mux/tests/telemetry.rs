@@ -38,6 +38,21 @@ const UPSTREAM: &[&str] = &[
     "proc.sched_interactive",
 ];
 
+/// Those of later versions that have one.
+const LATER: &[&str] = &[
+    "pty.vt_parse",
+    "pty.post_apply",
+    "pty.yield_wait",
+    "input.credit_waits",
+    "input.credit_wait",
+    "input.credit_timeouts",
+    "input.writer.queue_wait",
+    "input.writer.full",
+    "wire.encode",
+    "wire.batch.frames",
+    "bootstrap.synth",
+];
+
 #[test]
 fn the_table_has_upstreams_names_in_upstreams_order() {
     let world = World::with_server(&[]);
@@ -54,6 +69,13 @@ fn the_table_has_upstreams_names_in_upstreams_order() {
         .filter(|n| UPSTREAM.contains(n))
         .collect();
     assert_eq!(known, UPSTREAM);
+    for name in &names {
+        let upstreams = UPSTREAM.contains(name) || LATER.contains(name);
+        assert!(upstreams, "{name} is no name of upstream's");
+    }
+    for name in LATER {
+        assert!(names.contains(name), "{name}");
+    }
     let table = world.ok(&["perf"]);
     let heading = table.lines().nth(1).expect("headings");
     let columns: Vec<&str> = heading.split_whitespace().collect();
@@ -109,7 +131,7 @@ fn a_busy_server_shows_at_the_hops_in_front_of_it() {
     let before = world.perf();
     // Each of these costs the parser far more than its bytes cost the reader.
     client.line(
-        "yes \"$(printf '\\033[999S\\033[2J\\033[999T')\" | head -c 600000; clear; echo qu''iet",
+        "yes \"$(printf '\\033[999S\\033[2J\\033[999T%080d' 0)\" | head -c 700000; clear; echo qu''iet",
     );
     client.wait_for_row("quiet");
     let during = world.perf().delta(&before);

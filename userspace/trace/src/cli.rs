@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// Exit codes, as `--help` and the man page tell them.
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        it failed; of doctor: attach could not run here
+  1        it failed; of doctor: attach could not trace here
   2        wrong usage
   124      of attach -- CMD: the duration (-d) ended CMD
   128+n    of attach -- CMD: signal n ended CMD; 141: who read the output closed it
@@ -97,11 +97,11 @@ Examples:
 pub struct AttachArgs {
     /// Pid or name of what to trace
     #[arg(value_name = "TARGET", conflicts_with_all = ["pid", "command"])]
-    pub target: Option<String>,
+    pub target: Option<OsString>,
     /// Trace this process
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
-    /// Stop after this time (10s, 2min, 500ms; a plain number is seconds)
+    /// Stop after this time (10s, 2min, 500ms; a plain number is seconds, 0.3 as well)
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Print JSON, one report a line (see phux-trace schema)
@@ -113,6 +113,9 @@ pub struct AttachArgs {
     /// Print each PTY read and write, flush and hop as it happens, as JSON lines (implies --json)
     #[arg(long)]
     pub events: bool,
+    /// Do not follow echoes from process to process: less work for the kernel at each switch of a traced thread
+    #[arg(long)]
+    pub no_echoes: bool,
     /// CPUs that share one ring buffer, rounded up to a power of two
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus_per_ring: Option<u32>,
@@ -149,7 +152,7 @@ Examples:
 pub struct RecordArgs {
     /// Pid or name of what to record
     #[arg(value_name = "TARGET", conflicts_with_all = ["pid", "command"])]
-    pub target: Option<String>,
+    pub target: Option<OsString>,
     /// Record this process
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pub pid: Option<u32>,
@@ -217,7 +220,7 @@ pub struct ListArgs {
 /// Arguments of `doctor`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Exit status 1 when attach could not run.
+Exit status 1 when attach could not trace.
 
 Examples:
   sudo phux-trace doctor
@@ -225,7 +228,7 @@ Examples:
 pub struct DoctorArgs {
     /// Pid or name of a target to look at besides
     #[arg(value_name = "TARGET")]
-    pub target: Option<String>,
+    pub target: Option<OsString>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -244,7 +247,7 @@ process has is tried as a file.")]
 pub struct ProbesArgs {
     /// Pid, name or file; as with attach when absent
     #[arg(value_name = "TARGET|FILE")]
-    pub target: Option<String>,
+    pub target: Option<OsString>,
     /// Print JSON, one probe a line
     #[arg(long)]
     pub json: bool,
@@ -278,14 +281,47 @@ pub struct ManArgs {
     pub dir: Option<PathBuf>,
 }
 
-/// A length of time: `10s`, `1m 30s`, `500ms`; a plain number is seconds, as timeout(1) has it.
+/// The command line of this process. Wrong usage ends it with status 2, `--help` with 0.
+#[must_use]
+pub fn parse() -> Cli {
+    match parse_from(std::env::args_os().collect()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    }
+}
+
+fn parse_from(args: Vec<OsString>) -> Result<Cli, clap::Error> {
+    // clap does not tell `attach --` from `attach`; who wrote a script that expands to it meant a
+    // command, and would get a trace of something else.
+    let nothing_to_start = args.last().is_some_and(|a| a == "--");
+    let cli = Cli::try_parse_from(args)?;
+    match &cli.command {
+        Command::Attach(attach) if nothing_to_start && attach.command.is_empty() => {
+            let mut command = Cli::command();
+            command.build();
+            let why = "a command is missing after --";
+            let kind = clap::error::ErrorKind::MissingRequiredArgument;
+            Err(match command.find_subcommand_mut("attach") {
+                Some(attach) => attach.error(kind, why),
+                None => command.error(kind, why),
+            })
+        }
+        _ => Ok(cli),
+    }
+}
+
+/// A length of time: `10s`, `1m 30s`, `500ms`; a plain number is seconds, fractions included, as
+/// sleep(1) and timeout(1) have it.
 ///
 /// # Errors
 /// Not understood, or zero.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = match text.trim().parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => humantime::parse_duration(text).map_err(|e| e.to_string())?,
+    let text = text.trim();
+    // f64 would also take "inf", "1e3" and "-0".
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let parsed = match text.parse::<f64>() {
+        Ok(seconds) if plain => Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())?,
+        _ => humantime::parse_duration(text).map_err(|e| e.to_string())?,
     };
     if parsed.is_zero() {
         return Err("must be longer than nothing".into());
@@ -304,7 +340,6 @@ fn interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn definition_is_sound() {
@@ -317,11 +352,42 @@ mod tests {
         assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
         assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        for bad in ["", "0", "0s", "-1s", "soon", "99999999999999999999"] {
+        assert_eq!(duration("0.3"), Ok(Duration::from_millis(300)));
+        assert_eq!(duration(".5"), Ok(Duration::from_millis(500)));
+        for bad in [
+            "",
+            "0",
+            "0s",
+            "-1s",
+            "soon",
+            "99999999999999999999",
+            "0.0",
+            ".",
+            "1.2.3",
+            "inf",
+            "1e3",
+        ] {
             assert!(duration(bad).is_err(), "{bad}");
         }
         assert!(interval("99ms").is_err());
         assert!(interval("100ms").is_ok());
+    }
+
+    #[test]
+    fn a_command_that_is_missing_is_wrong_usage() {
+        let parse = |args: &[&str]| parse_from(args.iter().map(OsString::from).collect());
+        for args in [
+            &["phux-trace", "attach", "--"][..],
+            &["phux-trace", "attach", "-d", "1", "--"],
+            &["phux-trace", "attach", "tmux", "--"],
+        ] {
+            let error = parse(args).expect_err("nothing to start");
+            assert_eq!(error.exit_code(), 2);
+            assert!(error.to_string().contains("after --"), "{error}");
+        }
+        let cli = parse(&["phux-trace", "attach", "--", "--"]).expect("a command named --");
+        assert!(matches!(cli.command, Command::Attach(a) if a.command == ["--"]));
+        assert!(parse(&["phux-trace", "attach"]).is_ok());
     }
 
     #[test]
@@ -338,7 +404,7 @@ mod tests {
         assert!(!args.json, "what stands behind -- is the command's");
         assert_eq!(
             parse(&["tmux"]).expect("a name").target.as_deref(),
-            Some("tmux")
+            Some("tmux".as_ref())
         );
         assert_eq!(parse(&["-p", "7"]).expect("a pid").pid, Some(7));
         for bad in [

@@ -32,6 +32,16 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A name as [`visible`] has it; one that would leave its place empty is told as such. A thread may
+/// call itself nothing, or three spaces.
+#[must_use]
+pub fn name(text: &str) -> Cow<'_, str> {
+    if text.trim().is_empty() {
+        return Cow::Borrowed("(no name)");
+    }
+    visible(text)
+}
+
 /// Whether `c` takes cells of its own and nothing else: no control, no invisible or combining
 /// character, no line or exotic space, nothing that reorders its neighbours.
 #[must_use]
@@ -104,6 +114,17 @@ mod tests {
             visible("\u{ad}\u{2800}\u{e0041}"),
             "\\xad\\u{2800}\\u{e0041}"
         );
+    }
+
+    #[test]
+    fn no_name_is_empty() {
+        assert_eq!(
+            (name(""), name("  ")),
+            ("(no name)".into(), "(no name)".into())
+        );
+        assert_eq!(name("\t"), "(no name)");
+        assert_eq!(name("\x1b"), "\\x1b");
+        assert_eq!(name(" a"), " a");
     }
 
     proptest! {

@@ -3,21 +3,18 @@
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
-use phux_trace::{cli::Cli, commands};
+use phux_trace::{cli, commands, say};
 
 /// What a shell reports for a program that SIGPIPE (13) ended.
 const BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
-    match commands::run(Cli::parse()) {
+    match commands::run(cli::parse()) {
         Ok(code) => code,
         // `phux-trace list | head`: who reads has had enough. No message, no panic.
         Err(error) if is_broken_pipe(&error) => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
-            use io::Write as _;
-            // A closed stderr must not turn an error into a panic.
-            let _ = writeln!(io::stderr(), "phux-trace: {error:#}");
+            say::complain(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -133,7 +133,12 @@ fn a_reader_that_leaves_is_no_error() {
 /// The target by name, as if typed.
 fn named(name: &str) -> Option<Target> {
     let survey = Survey::take().expect("/proc");
-    resolve(&Ask::parse(Some(name)), &survey, Invoker::current()).ok()
+    resolve(
+        &Ask::parse(Some(name.as_ref())),
+        &survey,
+        Invoker::current(),
+    )
+    .ok()
 }
 
 /// Whether `target` holds `pid` with a master whose slave `inside` holds.

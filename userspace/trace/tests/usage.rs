@@ -80,3 +80,24 @@ fn help_of_every_command_has_its_examples() {
     let version = run(Command::new(env!("CARGO_BIN_EXE_phux-trace")).arg("--version"));
     assert!(version.starts_with("phux-trace "));
 }
+
+/// A process can have any bytes for a name, and so can a file.
+#[test]
+fn names_need_not_be_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::OsStr::from_bytes(b"no\xffsuch");
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join(std::ffi::OsStr::from_bytes(b"\xfe\x1b.so"));
+    std::fs::write(&file, "no ELF").expect("written");
+    for args in [
+        ["attach".as_ref(), name],
+        ["probes".as_ref(), name],
+        ["doctor".as_ref(), name],
+        ["probes".as_ref(), file.as_os_str()],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_phux-trace"));
+        let out = command.args(args).output().expect("runs");
+        assert_eq!(out.status.code(), Some(1), "{args:?}: {out:?}");
+        assert!(!out.stderr.contains(&0x1b), "{out:?}");
+    }
+}

@@ -1,7 +1,8 @@
 //! The client: shows a session in the terminal that it runs in.
 //!
 //! The main thread waits for the terminal and the socket, keeps a screen of its own from what the
-//! server sends, and paints the difference; the thread `phux-stdout` writes it.
+//! server sends, and paints the difference; the thread `phux-stdout` writes what the terminal does
+//! not take at once.
 
 mod input;
 mod mirror;

@@ -1,11 +1,14 @@
-//! The thread that writes to the outer terminal, so that a slow one does not stall the client.
+//! Writes to the outer terminal: at once where that does not block, else through the thread
+//! `phux-stdout`, so that a slow terminal does not stall the client.
 
 use std::io::{PipeWriter, Write};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use phux_perf::hop;
 use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::stdio::stdout;
 
@@ -27,6 +30,8 @@ struct Pending {
     /// Ring when the writer has nothing left to do.
     wake_when_idle: bool,
     closed: bool,
+    /// Numbers the writes.
+    seq: u64,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +48,12 @@ impl Shared {
 
 /// The main thread's end.
 #[derive(Debug)]
-pub(super) struct Stdout(Arc<Shared>);
+pub(super) struct Stdout {
+    shared: Arc<Shared>,
+    /// The terminal again, opened so that it does not block: the mode of standard output itself
+    /// belongs to the shell as well. `None` where it cannot be opened.
+    at_once: Option<OwnedFd>,
+}
 
 impl Stdout {
     /// Starts the thread. It writes a byte to `idle` when it is done after a backlog was dropped.
@@ -53,13 +63,18 @@ impl Stdout {
         std::thread::Builder::new()
             .name("phux-stdout".into())
             .spawn(move || write_all_pending(&for_thread, idle))?;
-        Ok(Self(shared))
+        let at_once = rustix::termios::ttyname(stdout(), Vec::new()).and_then(|name| {
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+            rustix::fs::open(name, flags, Mode::empty())
+        });
+        let at_once = at_once.ok();
+        Ok(Self { shared, at_once })
     }
 
     /// Hands a paint over; `false` if all that waited was dropped with it, because the terminal
     /// does not keep up: what is painted next must be the whole screen.
     pub(super) fn submit(&self, paint: &[u8], seq: u64) -> bool {
-        let mut pending = self.0.lock();
+        let mut pending = self.shared.lock();
         STDOUT_FLUSHES.increment();
         STDOUT_BYTES.add(paint.len() as u64);
         if pending.bytes.len() + paint.len() > BACKLOG {
@@ -71,25 +86,53 @@ impl Stdout {
             pending.wake_when_idle = true;
             if !pending.busy {
                 // One paint alone is too much. The writer is idle already, so it rings at once.
-                self.0.changed.notify_one();
+                self.shared.changed.notify_one();
             }
             return false;
         }
-        pending.bytes.extend_from_slice(paint);
-        pending.since.get_or_insert_with(Stopwatch::start);
-        hop!(STDOUT_BACKLOG, pending.bytes.len(), 0u32, seq);
-        self.0.changed.notify_one();
+        let since = *pending.since.get_or_insert_with(Stopwatch::start);
+        let backlog = pending.bytes.len() + paint.len();
+        let mut rest = paint;
+        if pending.bytes.is_empty() && !pending.busy {
+            let waited = since.micros();
+            let start = Stopwatch::start();
+            let written = self.write_at_once(paint);
+            let wrote = start.micros();
+            STDOUT_WRITTEN.add(written as u64);
+            rest = paint.get(written..).unwrap_or_default();
+            if rest.is_empty() {
+                pending.since = None;
+                pending.seq += 1;
+                hop!(STDOUT_QUEUE_WAIT, waited, 0u32, pending.seq);
+                hop!(STDOUT_WRITE, wrote, 0u32, pending.seq);
+                hop!(STDOUT_BACKLOG, backlog, 0u32, seq);
+                return true;
+            }
+        }
+        hop!(STDOUT_BACKLOG, backlog, 0u32, seq);
+        pending.bytes.extend_from_slice(rest);
+        self.shared.changed.notify_one();
         true
+    }
+
+    /// Writes what the terminal takes without a wait, and returns how much that was.
+    fn write_at_once(&self, bytes: &[u8]) -> usize {
+        let written = self.at_once.as_ref().map(|fd| rustix::io::write(fd, bytes));
+        // What went wrong, if it did, the thread finds out.
+        written.and_then(Result::ok).unwrap_or(0)
     }
 
     /// Waits until everything is written, but no longer than `timeout`; then the thread ends.
     pub(super) fn finish(&self, timeout: Duration) {
-        let pending = self.0.lock();
+        let pending = self.shared.lock();
         let working = |p: &mut Pending| p.busy || !p.bytes.is_empty();
-        let waited = self.0.changed.wait_timeout_while(pending, timeout, working);
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(pending, timeout, working);
         let (mut pending, _) = waited.unwrap_or_else(PoisonError::into_inner);
         pending.closed = true;
-        self.0.changed.notify_all();
+        self.shared.changed.notify_all();
     }
 }
 
@@ -97,7 +140,6 @@ impl Stdout {
 fn write_all_pending(shared: &Shared, mut idle: PipeWriter) {
     perf::promote("phux-stdout");
     let mut taken = Vec::new();
-    let mut seq = 0u64;
     let mut pending = shared.lock();
     loop {
         if pending.bytes.is_empty() {
@@ -120,8 +162,9 @@ fn write_all_pending(shared: &Shared, mut idle: PipeWriter) {
         pending.busy = true;
         std::mem::swap(&mut pending.bytes, &mut taken);
         let since = pending.since.take();
+        pending.seq += 1;
+        let seq = pending.seq;
         drop(pending);
-        seq += 1;
         if let Some(since) = since {
             hop!(STDOUT_QUEUE_WAIT, since.micros(), 0u32, seq);
         }

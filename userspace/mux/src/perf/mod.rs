@@ -31,7 +31,26 @@ pub(crate) fn promote(thread: &str) {
         let got = promote_current_thread();
         SCHED_INTERACTIVE.set(got.gauge());
         log::debug!("thread {thread}: scheduling: {got}");
+        #[cfg(target_os = "linux")]
+        if !matches!(got, phux_perf::Promotion::Nice { .. }) {
+            ask_rtkit(thread);
+        }
     }
+}
+
+/// Asks RTKit for what the kernel did not grant, without waiting for the answer.
+#[cfg(target_os = "linux")]
+fn ask_rtkit(thread: &str) {
+    let (name, id) = (thread.to_owned(), phux_perf::thread_id());
+    let ask = move || {
+        let got = phux_perf::promote_by_rtkit(id);
+        SCHED_INTERACTIVE.set(got.gauge());
+        log::debug!("thread {name}: scheduling after RTKit was asked: {got}");
+    };
+    // Without room for a thread the kernel's answer stands.
+    let _ = std::thread::Builder::new()
+        .name("phux-rtkit".into())
+        .spawn(ask);
 }
 
 /// A reading of the clock for a hop alone. Where recording is compiled out there is none, so that

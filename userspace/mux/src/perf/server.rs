@@ -13,6 +13,12 @@ hops! {
     pub(crate) static PTY_BURST_CHUNKS: "pty.burst.chunks", Count, pty__burst__chunks;
     /// Parsing a burst into the screen, and answering what it asked.
     pub(crate) static PTY_VT_APPLY: "pty.vt_apply", Micros, pty__vt_apply;
+    /// The part of it that parses.
+    pub(crate) static PTY_VT_PARSE: "pty.vt_parse", Micros, pty__vt_parse;
+    /// The part of it behind the parser: answers, title, the modes for the keys to come.
+    pub(crate) static PTY_POST_APPLY: "pty.post_apply", Micros, pty__post_apply;
+    /// After a burst that was cut short, until the actor has its next turn.
+    pub(crate) static PTY_YIELD_WAIT: "pty.yield_wait", Micros, pty__yield_wait;
     /// From a key's bytes leaving for the PTY to the pane's next output.
     pub(crate) static ECHO_SERVER: "echo.server", Micros, echo__server;
     /// From the actor until the PTY writer took the bytes.
@@ -33,6 +39,8 @@ hops! {
     pub(crate) static WIRE_WRITE_BYTES: "wire.write.bytes", Bytes, wire__write__bytes;
     /// Carrying out a command.
     pub(crate) static CMD_HANDLE: "cmd.handle", Micros, cmd__handle;
+    /// Turning a screen into the bytes that bring a client up to date.
+    pub(crate) static BOOTSTRAP_SYNTH: "bootstrap.synth", Micros, bootstrap__synth;
     /// From ATTACH to ATTACH_READY in the client's mailbox.
     pub(crate) static ATTACH_HANDLE: "attach.handle", Micros, attach__handle;
 }
@@ -68,8 +76,9 @@ pub(crate) static PROC_PANES: Gauge = Gauge::new();
 /// Sessions.
 pub(crate) static PROC_SESSIONS: Gauge = Gauge::new();
 
-/// The server's table. `tick.*` and `consumer.ack_rtt` have no counterpart: this server sends
-/// every client the raw stream.
+/// The server's table. `tick.*`, `consumer.reaped` and `consumer.ack_rtt` have no counterpart: they
+/// belong to the state-sync profile, and this server sends every client the raw stream, which is
+/// not acknowledged.
 pub(crate) static METRICS: &[Metric] = &[
     PTY_READ_SIZE.metric(),
     Metric::counter("pty.read.bytes", Unit::Bytes, &PTY_READ_BYTES),
@@ -78,6 +87,9 @@ pub(crate) static METRICS: &[Metric] = &[
     PTY_BURST_BYTES.metric(),
     PTY_BURST_CHUNKS.metric(),
     PTY_VT_APPLY.metric(),
+    PTY_VT_PARSE.metric(),
+    PTY_POST_APPLY.metric(),
+    PTY_YIELD_WAIT.metric(),
     ECHO_SERVER.metric(),
     Metric::counter("input.events", Unit::Count, &INPUT_EVENTS),
     INPUT_PTY_WRITE.metric(),
@@ -99,6 +111,7 @@ pub(crate) static METRICS: &[Metric] = &[
     Metric::counter("wire.bytes_out", Unit::Bytes, &WIRE_BYTES_OUT),
     CMD_HANDLE.metric(),
     ATTACH_HANDLE.metric(),
+    BOOTSTRAP_SYNTH.metric(),
     Metric::gauge("proc.clients", Unit::Count, &PROC_CLIENTS),
     Metric::gauge("proc.panes", Unit::Count, &PROC_PANES),
     Metric::gauge("proc.sessions", Unit::Count, &PROC_SESSIONS),

@@ -1,6 +1,7 @@
 //! One task per client: reads its frames and carries them out.
 
 use std::collections::HashSet;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +13,6 @@ use phux_wire::{
     HelloOk, Profile, RawFrame, ResourceId, ServerMessage, Target, Viewport, error_code, feature,
     kind, profile,
 };
-use tokio::io::AsyncReadExt;
-use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -21,9 +20,9 @@ use super::input_lane::{self, Event};
 use super::pane::Control;
 use super::pump::{Gone, Pump, post};
 use super::state::{Server, Session};
-use super::{command, writer};
-use crate::perf::Stopwatch;
+use super::{command, socket, writer};
 use crate::perf::server::{CMD_HANDLE, PROC_CLIENTS};
+use crate::perf::{Stopwatch, warn_throttled};
 use crate::term::Size;
 
 /// How long a client that is sent away may take to read why.
@@ -114,7 +113,13 @@ pub(super) struct Client {
 /// Serves a client until it is gone.
 pub(super) async fn serve(server: Rc<Server>, stream: UnixStream) {
     let id = server.new_id();
-    let (mut socket, write_half) = stream.into_split();
+    let (mut socket, write_half) = match socket::split(stream) {
+        Ok(ends) => ends,
+        Err(e) => {
+            warn_throttled!("cannot serve a client: {e}");
+            return;
+        }
+    };
     let (mailbox, outgoing) = mpsc::channel(writer::MAILBOX);
     tokio::task::spawn_local(writer::run(id, outgoing, write_half));
     server.clients.borrow_mut().insert(id, mailbox.clone());

@@ -1,5 +1,6 @@
 //! The input lane: one thread that turns input events into bytes and hands them to the pane's
-//! actor, so that a key does not wait behind the output that the runtime thread is busy with.
+//! actor, so that a key does not wait behind the output that the runtime thread is busy with. The
+//! client's task does so itself while none of the pane's events is under way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -107,24 +108,31 @@ pub(super) struct LaneItem {
     credit: OwnedSemaphorePermit,
 }
 
+impl LaneItem {
+    /// Turns the event into bytes and hands them to the actor.
+    fn deliver(self) {
+        if !self.subscribed.load(Ordering::Acquire) {
+            return;
+        }
+        let data = self.event.encode(self.pane.modes());
+        if data.is_empty() {
+            return;
+        }
+        // There is room, since the event has a credit. A pane that is gone needs no input.
+        let _ = self.pane.queue.try_send(Input {
+            data: data.into(),
+            _credit: self.credit,
+        });
+    }
+}
+
 /// Starts the lane's thread; it ends when all senders are dropped.
 pub(super) fn start() -> std::io::Result<mpsc::Sender<LaneItem>> {
     let (sender, mut queue) = mpsc::channel::<LaneItem>(LANE_QUEUE);
     let run = move || {
         perf::promote("phux-input-lane");
         while let Some(item) = queue.blocking_recv() {
-            if !item.subscribed.load(Ordering::Acquire) {
-                continue;
-            }
-            let data = item.event.encode(item.pane.modes());
-            if data.is_empty() {
-                continue;
-            }
-            // There is room, since the event has a credit. A pane that is gone needs no input.
-            let _ = item.pane.queue.try_send(Input {
-                data: data.into(),
-                _credit: item.credit,
-            });
+            item.deliver();
         }
     };
     std::thread::Builder::new()
@@ -152,7 +160,10 @@ pub(super) async fn send(
         subscribed,
         credit,
     };
-    if lane.try_send(item).is_err() {
+    if pane.credits.available_permits() == PANE_CREDITS - 1 {
+        // No other event is on its way that this one could overtake, and the actor waits for it.
+        item.deliver();
+    } else if lane.try_send(item).is_err() {
         warn_throttled!("pane {id}: input dropped, the lane is full");
     }
 }

@@ -3,7 +3,8 @@
 //! The main thread runs everything that is a task: accepting, a reader and a writer per client,
 //! an actor per pane, a pump per client and pane. Threads of their own are the input lane and, per
 //! pane, what blocks on the PTY: a reader and a writer. Between them stand queues of fixed size,
-//! so that a stall shows at the hop where it arises.
+//! so that a stall shows at the hop where it arises. Where a queue is empty and its consumer idle,
+//! the producer does the work itself: an echo in a quiet session wakes one thread of the server.
 
 mod client;
 mod command;
@@ -11,12 +12,16 @@ mod input_lane;
 mod keys;
 mod pane;
 mod pty;
+mod pty_reader;
+mod pty_writer;
 mod pump;
+mod socket;
 mod state;
 mod writer;
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::net::UnixListener as StdListener;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -57,24 +62,8 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     log::info!("listening on {}", path.display());
     let tasks = tokio::task::LocalSet::new();
     let result = tasks.block_on(&runtime, async {
-        let listener = UnixListener::from_std(bound.listener)?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        loop {
-            tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => admit(&server, stream),
-                    Err(e) => {
-                        warn_throttled!("cannot accept: {e}");
-                        // Out of descriptors: some may come free.
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                    }
-                },
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                () = server.shutdown.notified() => break,
-            }
-        }
+        // A task of its own: what is awaited here is looked at whenever anything has happened.
+        tokio::task::spawn_local(accept(Rc::clone(&server), bound.listener)).await??;
         // Nobody is to connect to a server that ends.
         let _ = std::fs::remove_file(&path);
         end_sessions(&server).await;
@@ -84,13 +73,38 @@ pub(crate) fn run(config: Config) -> anyhow::Result<()> {
     result
 }
 
+/// Accepts clients until the server is told to end.
+async fn accept(server: Rc<Server>, listener: StdListener) -> anyhow::Result<()> {
+    let listener = UnixListener::from_std(listener)?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => admit(&server, stream),
+                Err(e) => {
+                    warn_throttled!("cannot accept: {e}");
+                    // Out of descriptors: some may come free.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            () = server.shutdown.notified() => return Ok(()),
+        }
+    }
+}
+
 /// Serves a client if it is the same user, or root.
 fn admit(server: &Rc<Server>, stream: UnixStream) {
     let ours = rustix::process::geteuid().as_raw();
     match stream.peer_cred() {
-        Ok(peer) if peer.uid() == ours || peer.uid() == 0 => {
-            tokio::task::spawn_local(client::serve(Rc::clone(server), stream));
-        }
+        Ok(peer) if peer.uid() == ours || peer.uid() == 0 => match stream.into_std() {
+            Ok(stream) => {
+                tokio::task::spawn_local(client::serve(Rc::clone(server), stream));
+            }
+            Err(e) => warn_throttled!("cannot serve a client: {e}"),
+        },
         Ok(peer) => warn_throttled!("refused a client of user {}", peer.uid()),
         Err(e) => warn_throttled!("refused a client without credentials: {e}"),
     }

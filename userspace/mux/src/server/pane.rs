@@ -15,10 +15,12 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::sleep_until;
 
 use super::input_lane::{Input, PaneInput};
-use super::pty::{self, Chunk, Pty, ToChild};
+use super::pty::{self, Pty};
+use super::pty_reader::{Chunk, PtyReader};
+use super::pty_writer::{PtyWriter, ToChild};
 use crate::perf::server::{
-    ECHO_SERVER, INPUT_EVENTS, INPUT_WRITER_FULL, PTY_BURST_BYTES, PTY_BURST_CHUNKS,
-    PTY_QUEUE_WAIT, PTY_VT_APPLY,
+    BOOTSTRAP_SYNTH, ECHO_SERVER, INPUT_EVENTS, INPUT_WRITER_FULL, PTY_BURST_BYTES,
+    PTY_BURST_CHUNKS, PTY_POST_APPLY, PTY_QUEUE_WAIT, PTY_VT_APPLY, PTY_VT_PARSE, PTY_YIELD_WAIT,
 };
 use crate::perf::{Stopwatch, warn_throttled};
 use crate::term::{Notice, Screen, Size, Unsynchronised};
@@ -106,9 +108,9 @@ pub(super) struct Actor {
     pty: Pty,
     screen: Screen<Unsynchronised>,
     ring: broadcast::Sender<Frame>,
-    chunks: mpsc::Receiver<Chunk>,
+    reader: PtyReader,
     input: mpsc::Receiver<Input>,
-    writer: mpsc::Sender<ToChild>,
+    writer: PtyWriter,
     /// Input that the writer had no room for; no more is taken before it is gone.
     pending: Option<ToChild>,
     control: mpsc::Receiver<Control>,
@@ -133,10 +135,8 @@ impl Actor {
         size: Size,
         history: usize,
     ) -> anyhow::Result<(Rc<Pane>, Self)> {
-        let (chunk_sender, chunks) = mpsc::channel(pty::CHUNK_QUEUE);
-        let (writer, writer_queue) = mpsc::channel(pty::WRITER_QUEUE);
-        pty::start_reader(id, &pty.master, chunk_sender)?;
-        pty::start_writer(id, &pty.master, writer_queue)?;
+        let reader = PtyReader::start(id, &pty.master)?;
+        let writer = PtyWriter::start(id, &pty.master)?;
         let (pane_input, input) = PaneInput::new();
         let (control_sender, control) = mpsc::channel(CONTROL_QUEUE);
         let pane = Rc::new(Pane {
@@ -152,7 +152,7 @@ impl Actor {
             pty,
             screen: Screen::new(size, history),
             ring: broadcast::channel(RING).0,
-            chunks,
+            reader,
             input,
             writer,
             pending: None,
@@ -175,7 +175,7 @@ impl Actor {
                 Turn::Control(control) => self.on_control(control),
                 Turn::WriterHasRoom => {
                     if let Some(pending) = self.pending.take() {
-                        self.send_to_child(pending);
+                        self.pending = self.writer.queue(pending).err();
                     }
                 }
                 Turn::Input(input) => self.on_input(input),
@@ -184,7 +184,9 @@ impl Actor {
                 Turn::Chunk(chunk) => {
                     if self.on_chunk(chunk) {
                         // There is more: let the pumps have a turn.
+                        let start = Stopwatch::start();
                         tokio::task::yield_now().await;
+                        hop!(PTY_YIELD_WAIT, start.micros(), self.pane.id, self.seq);
                     }
                 }
                 Turn::Exit(code) => exit = Some((code, Instant::now() + DRAIN_GRACE)),
@@ -206,18 +208,20 @@ impl Actor {
 
     /// Waits for the next thing to do: input before output.
     async fn turn(&mut self, at_end: bool, exit: Option<(i32, Instant)>) -> Turn {
-        // A timer that is not set is not polled: its time does not matter.
-        let at = |time: Option<Instant>| sleep_until(time.unwrap_or_else(Instant::now).into());
+        let at = async |time: Option<Instant>| match time {
+            Some(time) => sleep_until(time.into()).await,
+            None => std::future::pending().await,
+        };
         tokio::select! {
             biased;
             Some(control) = self.control.recv() => Turn::Control(control),
-            Ok(_) = self.writer.reserve(), if self.pending.is_some() => Turn::WriterHasRoom,
+            true = self.writer.room(), if self.pending.is_some() => Turn::WriterHasRoom,
             Some(input) = self.input.recv(), if self.pending.is_none() => Turn::Input(input),
-            () = at(self.resize.map(|r| r.1)), if self.resize.is_some() => Turn::Resize,
-            () = at(self.kill_at), if self.kill_at.is_some() => Turn::Kill,
-            chunk = self.chunks.recv(), if !at_end => chunk.map_or(Turn::AtEnd, Turn::Chunk),
+            () = at(self.resize.map(|r| r.1)) => Turn::Resize,
+            () = at(self.kill_at) => Turn::Kill,
+            chunk = self.reader.next(), if !at_end => chunk.map_or(Turn::AtEnd, Turn::Chunk),
             status = self.pty.child.wait(), if exit.is_none() => Turn::Exit(exit_code(status.ok())),
-            () = at(exit.map(|e| e.1)), if exit.is_some() => Turn::AtEnd,
+            () = at(exit.map(|e| e.1)) => Turn::AtEnd,
             // Without the threads and the rest of the server there is nothing left to do.
             else => Turn::AtEnd,
         }
@@ -227,10 +231,13 @@ impl Actor {
         match control {
             Control::Bootstrap { history, reply } => {
                 // Taken in the same turn as the place at the ring: nothing twice, nothing missed.
+                let start = Stopwatch::start();
+                let data = self.screen.dump(history).into();
+                hop!(BOOTSTRAP_SYNTH, start.micros(), self.pane.id, self.seq);
                 let bootstrap = Bootstrap {
                     size: self.screen.size(),
                     base_seq: self.seq,
-                    data: self.screen.dump(history).into(),
+                    data,
                     ring: self.ring.subscribe(),
                 };
                 // Who asked may be gone.
@@ -288,10 +295,7 @@ impl Actor {
             INPUT_EVENTS.increment();
             let now = Stopwatch::start();
             self.echo_since.get_or_insert(now);
-            self.send_to_child(ToChild {
-                data: input.data,
-                queued_at: now,
-            });
+            self.send_to_child(input.data, now);
             let more = taken < INPUT_PER_TURN && self.pending.is_none();
             next = if more {
                 self.input.try_recv().ok()
@@ -301,8 +305,8 @@ impl Actor {
         }
     }
 
-    fn send_to_child(&mut self, input: ToChild) {
-        if let Err(mpsc::error::TrySendError::Full(input)) = self.writer.try_send(input) {
+    fn send_to_child(&mut self, data: Bytes, queued_at: Stopwatch) {
+        if let Err(input) = self.writer.send(data, queued_at) {
             INPUT_WRITER_FULL.increment();
             warn_throttled!("pane {}: the program does not read its input", self.pane.id);
             self.pending = Some(input);
@@ -323,7 +327,7 @@ impl Actor {
                 capped = true;
                 break;
             }
-            let Ok(chunk) = self.chunks.try_recv() else {
+            let Some(chunk) = self.reader.ready() else {
                 break;
             };
             if joined.is_empty() {
@@ -343,20 +347,21 @@ impl Actor {
             hop!(ECHO_SERVER, since, pane, self.input_seq);
         }
         let start = Stopwatch::start();
-        for notice in self.screen.apply(&data) {
+        let notices = self.screen.apply(&data);
+        hop!(PTY_VT_PARSE, start.micros(), pane, seq);
+        let parsed = Stopwatch::start();
+        for notice in notices {
             match notice {
                 // An answer that has no room is as lost as on a line that dropped it.
                 Notice::Reply(text) if self.pending.is_none() => {
-                    self.send_to_child(ToChild {
-                        data: text.into(),
-                        queued_at: Stopwatch::start(),
-                    });
+                    self.send_to_child(text.into(), Stopwatch::start());
                 }
                 Notice::Reply(_) | Notice::Bell => {}
                 Notice::Title(title) => *self.pane.title.borrow_mut() = title,
             }
         }
         self.pane.input.publish_modes(self.screen.mode());
+        hop!(PTY_POST_APPLY, parsed.micros(), pane, seq);
         hop!(PTY_VT_APPLY, start.micros(), pane, seq);
         let _ = self.ring.send(Frame::Output { seq, data });
         capped

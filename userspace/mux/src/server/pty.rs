@@ -1,50 +1,22 @@
-//! A PTY with a child on it, and the two threads that move its bytes.
+//! A PTY with a child on it.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::Context;
-use bytes::Bytes;
-use phux_perf::hop;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{InputModes, OptionalActions, Winsize};
-use tokio::sync::mpsc;
 
-use crate::perf::server::{
-    INPUT_PTY_WRITE, INPUT_WRITER_QUEUE_WAIT, PTY_READ_BYTES, PTY_READ_SIZE, PTY_READER_BLOCKED,
-};
-use crate::perf::{self, Stopwatch};
 use crate::term::Size;
-
-/// What the reader asks for at a time, in bytes. Linux hands out 4,095 or so.
-const READ_SIZE: usize = 16 * 1024;
-/// Chunks between the reader and the actor.
-pub(super) const CHUNK_QUEUE: usize = 128;
-/// Pieces of input between the actor and the writer.
-pub(super) const WRITER_QUEUE: usize = 64;
-
-/// What one read returned.
-#[derive(Debug)]
-pub(super) struct Chunk {
-    pub(super) data: Bytes,
-    pub(super) read_at: Stopwatch,
-}
-
-/// Bytes for the child.
-#[derive(Debug)]
-pub(super) struct ToChild {
-    pub(super) data: Bytes,
-    pub(super) queued_at: Stopwatch,
-}
 
 /// The PTY's end that the server holds, and the child on the other one.
 #[derive(Debug)]
 pub(super) struct Pty {
-    pub(super) master: OwnedFd,
+    /// Does not block: who has to wait polls.
+    pub(super) master: Arc<OwnedFd>,
     pub(super) child: tokio::process::Child,
 }
 
@@ -75,6 +47,7 @@ pub(super) fn spawn(spawn: Spawn<'_>) -> anyhow::Result<Pty> {
     termios.input_modes |= InputModes::IUTF8;
     rustix::termios::tcsetattr(&slave, OptionalActions::Now, &termios)?;
     set_size(&master, spawn.size)?;
+    rustix::io::ioctl_fionbio(&master, true)?;
 
     let shell = || vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())];
     let argv = spawn
@@ -110,6 +83,7 @@ pub(super) fn spawn(spawn: Spawn<'_>) -> anyhow::Result<Pty> {
     let child = tokio::process::Command::from(command)
         .spawn()
         .with_context(|| format!("cannot run {}", argv[0]))?;
+    let master = Arc::new(master);
     Ok(Pty { master, child })
 }
 
@@ -125,73 +99,18 @@ pub(super) fn set_size(master: &OwnedFd, size: Size) -> rustix::io::Result<()> {
     rustix::termios::tcsetwinsize(master, winsize)
 }
 
-/// Starts the thread that reads the PTY until the child's end is closed.
-pub(super) fn start_reader(
-    pane: u32,
-    master: &OwnedFd,
-    queue: mpsc::Sender<Chunk>,
-) -> anyhow::Result<()> {
-    let mut master = File::from(master.try_clone()?);
-    let read = move || {
-        perf::promote("phux-pty-reader");
-        let mut buf = vec![0; READ_SIZE];
-        let mut seq = 0u64;
-        loop {
-            let len = match master.read(&mut buf) {
-                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                // Linux ends a PTY with EIO, other systems with nothing to read.
-                Ok(0) | Err(_) => return,
-                Ok(len) => len,
-            };
-            seq += 1;
-            hop!(PTY_READ_SIZE, len, pane, seq);
-            PTY_READ_BYTES.add(len as u64);
-            let data = Bytes::copy_from_slice(&buf[..len]);
-            let chunk = Chunk {
-                data,
-                read_at: Stopwatch::start(),
-            };
-            let sent = match queue.try_send(chunk) {
-                Err(mpsc::error::TrySendError::Full(chunk)) => {
-                    PTY_READER_BLOCKED.increment();
-                    queue.blocking_send(chunk).is_ok()
-                }
-                sent => sent.is_ok(),
-            };
-            if !sent {
-                return;
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("phux-pty-reader".into())
-        .spawn(read)?;
-    Ok(())
-}
-
-/// Starts the thread that writes to the PTY until the queue's sender is dropped.
-pub(super) fn start_writer(
-    pane: u32,
-    master: &OwnedFd,
-    mut queue: mpsc::Receiver<ToChild>,
-) -> anyhow::Result<()> {
-    let mut master = File::from(master.try_clone()?);
-    let write = move || {
-        perf::promote("phux-pty-writer");
-        let mut seq = 0u64;
-        while let Some(input) = queue.blocking_recv() {
-            seq += 1;
-            hop!(INPUT_WRITER_QUEUE_WAIT, input.queued_at.micros(), pane, seq);
-            let start = Stopwatch::start();
-            // Waits for as long as the child does not read: that is what the thread is for.
-            if master.write_all(&input.data).is_err() {
-                return;
-            }
-            hop!(INPUT_PTY_WRITE, start.micros(), pane, seq);
-        }
-    };
-    std::thread::Builder::new()
-        .name("phux-pty-writer".into())
-        .spawn(write)?;
-    Ok(())
+/// A PTY without a child: the server's end, and the other one in raw mode.
+#[cfg(test)]
+pub(super) fn raw_pair() -> (Arc<OwnedFd>, std::fs::File) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags).expect("PTY");
+    rustix::pty::unlockpt(&master).expect("unlockpt");
+    let name = rustix::pty::ptsname(&master, Vec::new()).expect("ptsname");
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let slave = rustix::fs::open(&*name, flags, Mode::empty()).expect("slave");
+    let mut termios = rustix::termios::tcgetattr(&slave).expect("termios");
+    termios.make_raw();
+    rustix::termios::tcsetattr(&slave, OptionalActions::Now, &termios).expect("raw");
+    rustix::io::ioctl_fionbio(&master, true).expect("non-blocking");
+    (Arc::new(master), slave.into())
 }

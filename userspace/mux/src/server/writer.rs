@@ -2,10 +2,9 @@
 
 use phux_perf::hop;
 use phux_wire::ServerMessage;
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 
+use super::socket::Outgoing;
 use crate::perf::Stopwatch;
 use crate::perf::server::{
     WIRE_BATCH_FRAMES, WIRE_BYTES_OUT, WIRE_ENCODE, WIRE_WRITE, WIRE_WRITE_BYTES,
@@ -21,7 +20,7 @@ const BATCH: usize = 32;
 pub(super) async fn run(
     client: u32,
     mut mailbox: mpsc::Receiver<ServerMessage>,
-    mut socket: OwnedWriteHalf,
+    mut socket: Outgoing,
 ) {
     let mut seq = 0u64;
     while let Some(first) = mailbox.recv().await {
@@ -35,16 +34,17 @@ pub(super) async fn run(
             bytes.extend_from_slice(&message.encode());
             frames += 1;
         }
-        hop!(WIRE_ENCODE, start.micros(), client, seq);
-        hop!(WIRE_BATCH_FRAMES, frames, client, seq);
+        let encoded = start.micros();
         let start = Stopwatch::start();
         if socket.write_all(&bytes).await.is_err() {
             return;
         }
         hop!(WIRE_WRITE, start.micros(), client, seq);
+        // Recorded when the client has it: none of this is for it to wait for.
+        hop!(WIRE_ENCODE, encoded, client, seq);
+        hop!(WIRE_BATCH_FRAMES, frames, client, seq);
         hop!(WIRE_WRITE_BYTES, bytes.len(), client, seq);
         WIRE_BYTES_OUT.add(bytes.len() as u64);
     }
-    // The client may have closed its end already.
-    let _ = socket.shutdown().await;
+    socket.end();
 }

@@ -226,6 +226,15 @@ mod tests {
                     cell.c = ' ';
                 }
             }
+            for cell in &mut row {
+                // Room for what a cell has lost again.
+                if cell.zerowidth().is_none_or(<[char]>::is_empty)
+                    && cell.underline_color().is_none()
+                    && cell.hyperlink().is_none()
+                {
+                    cell.extra = None;
+                }
+            }
             for cell in row.iter_mut().filter(|cell| cell.c == ' ') {
                 cell.flags
                     .remove(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER);

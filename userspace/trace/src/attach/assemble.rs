@@ -13,6 +13,8 @@ use crate::report::model::{
     Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
 };
 use crate::report::verdict::verdict;
+use crate::sched_class::{Placements, Since};
+use crate::source::event::ShortBlame;
 use crate::stats::{
     self, Blame, FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, Wakers,
 };
@@ -28,6 +30,8 @@ pub(super) struct Material<'a> {
     pub(super) window: Window,
     pub(super) asked: &'a str,
     pub(super) state: &'a KernelState,
+    pub(super) placements: &'a mut Placements,
+    pub(super) since: Since,
     pub(super) processes: &'a Processes,
     pub(super) holders: &'a [Holder],
     pub(super) hops: &'a Hops,
@@ -35,6 +39,8 @@ pub(super) struct Material<'a> {
     pub(super) in_process: Vec<InProcess>,
     pub(super) cost: Cost,
     pub(super) notes: Vec<String>,
+    /// Said besides where no PTY was seen.
+    pub(super) no_pty_hint: &'a str,
 }
 
 /// The report, its verdict included.
@@ -42,6 +48,7 @@ pub(super) fn report(m: Material<'_>) -> Report {
     let mut report = Report {
         schema_version: SCHEMA_VERSION,
         last: m.last,
+        limited: None,
         window: m.window,
         verdict: Verdict {
             cause: Cause::NoData,
@@ -55,25 +62,46 @@ pub(super) fn report(m: Material<'_>) -> Report {
         backends: m.backends.to_vec(),
         losses: losses(m.state),
         cost: m.cost,
-        threads: threads(m.state, m.processes),
-        ptys: ptys(m.state, m.holders),
+        threads: threads(m.state, m.processes, m.placements, m.since),
+        ptys: ptys(m.state, m.holders, m.placements, m.since),
         hops: hop_rows(m.state, m.hops, &m.in_process),
         in_process: m.in_process,
         notes: m.notes,
     };
+    if report.ptys.is_empty() {
+        let why = "the target holds no PTY".to_owned() + m.no_pty_hint;
+        report.notes.push(why);
+    }
     report.verdict = verdict(&report);
     report
 }
 
-fn threads(state: &KernelState, processes: &Processes) -> Vec<ThreadRow> {
+fn threads(
+    state: &KernelState,
+    processes: &Processes,
+    placements: &mut Placements,
+    since: Since,
+) -> Vec<ThreadRow> {
     let traced = state.threads.values().chain(state.summed.values());
     traced
         .filter(|t| !t.is_quiet())
-        .map(|t| thread(t, state.at_ns, processes))
+        .map(|t| {
+            let place = placements.of_thread(t.tid);
+            let living = (!t.exited).then_some(t.tid);
+            ThreadRow {
+                placement: place.map(|p| placements.info(&p, living, since)),
+                ..thread(t, state.at_ns, processes, placements)
+            }
+        })
         .collect()
 }
 
-fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
+fn thread(
+    t: &ThreadStat,
+    now: u64,
+    processes: &Processes,
+    placements: &mut Placements,
+) -> ThreadRow {
     ThreadRow {
         pid: t.pid,
         tid: t.tid,
@@ -81,14 +109,16 @@ fn thread(t: &ThreadStat, now: u64, processes: &Processes) -> ThreadRow {
         role: processes.role(t.pid, &t.comm, t.pid == t.tid),
         relation: relation(t.relation),
         sched: sched_class(t.sched),
+        placement: None,
         on_cpu_ns: t.on_cpu_ns,
         blocked_ns: t.blocked_ns,
         voluntary: t.voluntary,
         involuntary: t.involuntary,
         migrations: t.migrations,
         wait: Dist::from(&t.wait),
+        account: None,
         waiting_ns: t.waiting_ns(now),
-        ran_instead: culprits(&t.blame),
+        ran_instead: culprits(&t.blame, placements),
         wakers: wakers(&t.wakers),
         exited: t.exited,
         threads: t.threads.max(1),
@@ -104,7 +134,7 @@ fn sched_class(c: stats::SchedClass) -> SchedClass {
 }
 
 /// Most time first; what has no name, and the names beyond [`NAMED`], as rows of their own.
-fn culprits(blame: &Blame) -> Vec<Culprit> {
+fn culprits(blame: &Blame, placements: &mut Placements) -> Vec<Culprit> {
     let nameless = |kind, ns, slices| Culprit {
         kind,
         name: String::new(),
@@ -113,6 +143,7 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
         ns,
         slices,
         sched: None,
+        cgroup: None,
     };
     let mut rows: Vec<Culprit> = blame
         .culprits
@@ -125,6 +156,7 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
             ns: c.ns,
             slices: c.slices,
             sched: Some(sched_class(c.sched)),
+            cgroup: placements.cgroup_name(c.cgroup),
         })
         .collect();
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
@@ -141,6 +173,37 @@ fn culprits(blame: &Blame) -> Vec<Culprit> {
     }
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
     rows
+}
+
+/// The same of one single wait; there are no more than three names.
+pub(super) fn short_culprits(blame: &ShortBlame, placements: &mut Placements) -> Vec<Culprit> {
+    let nameless = |kind, ns| Culprit {
+        kind,
+        name: String::new(),
+        pids: Vec::new(),
+        more_pids: false,
+        ns,
+        slices: 0,
+        sched: None,
+        cgroup: None,
+    };
+    let named = blame.culprits.iter().map(|c| Culprit {
+        kind: CulpritKind::Task,
+        name: c.name.clone(),
+        pids: vec![c.pid],
+        more_pids: false,
+        ns: c.ns,
+        slices: 0,
+        sched: Some(sched_class(c.class)),
+        cgroup: placements.cgroup_name(c.cgroup),
+    });
+    let rest = [
+        nameless(CulpritKind::Idle, blame.idle_ns),
+        nameless(CulpritKind::Unknown, blame.other_ns + blame.unknown_ns),
+    ];
+    named
+        .chain(rest.into_iter().filter(|c| c.ns != 0))
+        .collect()
 }
 
 fn wakers(w: &Wakers) -> Vec<Waker> {
@@ -172,7 +235,12 @@ pub(super) fn devpts(pty: PtyId) -> u64 {
     libc::makedev(pty.devpts >> 20, pty.devpts & 0xf_ffff)
 }
 
-fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
+fn ptys(
+    state: &KernelState,
+    holders: &[Holder],
+    placements: &mut Placements,
+    since: Since,
+) -> Vec<PtyRow> {
     let mut ids: BTreeSet<PtyId> = state.io.keys().map(|k| k.pty).collect();
     ids.extend(state.flush.keys().map(|(pty, _)| *pty));
     ids.extend(holders.iter().map(|h| h.pty));
@@ -180,19 +248,29 @@ fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
         let here = holders
             .iter()
             .filter(move |h| h.pty == pty && h.side == side);
-        here.map(|h| End {
-            pid: h.pid,
-            name: h.name.clone(),
-        })
-        .collect()
+        let mut ends: Vec<End> = here
+            .map(|h| End {
+                pid: h.pid,
+                name: h.name.clone(),
+            })
+            .collect();
+        if ends.is_empty() {
+            ends = users(state, pty, side);
+        }
+        ends
     };
     let io = |pty, side, write| match state.io.get(&IoKey { pty, side, write }) {
         Some(stat) => io(stat),
         None => io(&IoStat::default()),
     };
-    let flush = |pty, side| match state.flush.get(&(pty, side)) {
-        Some(stat) => flush(stat),
-        None => flush(&FlushStat::default()),
+    let mut flush = |pty, side| {
+        let empty = FlushStat::default();
+        let stat = state.flush.get(&(pty, side)).unwrap_or(&empty);
+        let place = placements.of_flusher(pty, side);
+        Flush {
+            placement: place.map(|p| placements.info(&p, None, since)),
+            ..flush(stat, placements)
+        }
     };
     ids.into_iter()
         .map(|pty| PtyRow {
@@ -210,6 +288,21 @@ fn ptys(state: &KernelState, holders: &[Holder]) -> Vec<PtyRow> {
         .collect()
 }
 
+/// Who read or wrote at an end that nobody was seen to hold: a PTY can come and go between two looks.
+fn users(state: &KernelState, pty: PtyId, side: Side) -> Vec<End> {
+    let mut users: Vec<End> = [false, true]
+        .into_iter()
+        .filter_map(|write| state.io.get(&IoKey { pty, side, write }))
+        .filter(|io| io.pid != 0)
+        .map(|io| End {
+            pid: io.pid,
+            name: io.name.clone(),
+        })
+        .collect();
+    users.dedup();
+    users
+}
+
 fn io(stat: &IoStat) -> Io {
     Io {
         size: Dist::from(&stat.size),
@@ -218,13 +311,14 @@ fn io(stat: &IoStat) -> Io {
     }
 }
 
-fn flush(stat: &FlushStat) -> Flush {
+fn flush(stat: &FlushStat, placements: &mut Placements) -> Flush {
     Flush {
         wait: Dist::from(&stat.wait),
         run: Dist::from(&stat.run),
         reader_wait: Dist::from(&stat.reader_wait),
         queued_by: wakers(&stat.queued_by),
-        ran_instead: culprits(&stat.blame),
+        ran_instead: culprits(&stat.blame, placements),
+        placement: None,
     }
 }
 
@@ -262,7 +356,7 @@ fn losses(state: &KernelState) -> Vec<Loss> {
         (
             events::LOSS_RING_FULL,
             "ring_full",
-            "events of forks, execs or --events are missing; no figure is",
+            "events of forks, execs, echoes or --events are missing; no figure of a thread, PTY or hop is",
         ),
         (
             events::LOSS_EXIT_RING,

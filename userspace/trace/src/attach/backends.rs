@@ -1,47 +1,57 @@
 //! What the kernel allows here, as far as there is a choice: the ways to measure, for the loader and
 //! for the report.
 
-use anyhow::Result;
-
-use crate::probes::blocked;
+use crate::probes::percpu;
 use crate::probes::system::tracefs;
 use crate::probes::trial::{self, Answer, Feature, PidNamespace};
 use crate::report::model::Backend;
+
+/// What there is a way around, and how `PHUX_TRACE_WITHOUT` names it.
+const OPTIONAL: [(Feature, &str); 4] = [
+    (Feature::Fentry, "fentry"),
+    (Feature::SockFentry, "sock_fentry"),
+    (Feature::Flush, "flush"),
+    (Feature::Uprobe, "uprobe"),
+];
 
 /// The answers.
 pub(crate) struct Features {
     pub(crate) namespace: PidNamespace,
     pub(crate) fentry: Answer,
+    pub(crate) sock_fentry: Answer,
     pub(crate) tracefs: bool,
     pub(crate) flush: Answer,
     pub(crate) uprobe: Answer,
+    pub(crate) interrupt_time: bool,
 }
 
 impl Features {
-    /// Asks the kernel.
-    ///
-    /// # Errors
-    /// Something without which nothing works is refused.
-    pub(crate) fn ask() -> Result<Features> {
-        blocked::required()?;
-        let namespace = trial::pid_namespace().map_err(anyhow::Error::msg)?;
+    /// Asks the kernel, which has granted all that is [required](crate::probes::blocked::required).
+    pub(crate) fn ask(namespace: PidNamespace) -> Features {
         // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
         let without = |name: &str| {
             std::env::var("PHUX_TRACE_WITHOUT").is_ok_and(|w| w.split(',').any(|w| w == name))
         };
-        let unless_refused = |feature, name: &str| {
-            if without(name) {
-                return Err("left out by PHUX_TRACE_WITHOUT".to_owned());
-            }
-            trial::try_feature(feature)
+        let asked: Vec<Feature> = OPTIONAL
+            .into_iter()
+            // A kernel that refuses fentry refuses it everywhere.
+            .filter(|(_, name)| !without(name) && !(name.contains("fentry") && without("fentry")))
+            .map(|(feature, _)| feature)
+            .collect();
+        let answers = trial::try_features(&asked);
+        let answer = |feature| match answers.iter().find(|(f, _)| *f == feature) {
+            Some((_, answer)) => answer.clone(),
+            None => Err("left out by PHUX_TRACE_WITHOUT".to_owned()),
         };
-        Ok(Features {
+        Features {
             namespace,
-            fentry: unless_refused(Feature::Fentry, "fentry"),
+            fentry: answer(Feature::Fentry),
+            sock_fentry: answer(Feature::SockFentry),
             tracefs: tracefs("syscalls/sys_enter_read").is_some() && !without("tracefs"),
-            flush: unless_refused(Feature::Flush, "flush"),
-            uprobe: unless_refused(Feature::Uprobe, "uprobe"),
-        })
+            flush: answer(Feature::Flush),
+            uprobe: answer(Feature::Uprobe),
+            interrupt_time: percpu::tells_interrupt_time(),
+        }
     }
 
     /// What is used, and what is missing, for the report.
@@ -83,6 +93,28 @@ impl Features {
                 "tp_btf workqueue_queue_work, _execute_start, _execute_end",
                 None,
             ),
+            choice(
+                "sock",
+                Feature::SockFentry,
+                &self.sock_fentry,
+                "fentry/fexit unix_stream_*, unix_seqpacket_*, tcp_sendmsg, tcp_recvmsg",
+                Some(if self.tracefs {
+                    "tp syscalls read, write, recvfrom, sendto … + fd walk"
+                } else {
+                    "tp_btf sys_enter, sys_exit + fd walk"
+                }),
+            ),
+            if self.interrupt_time {
+                backend(
+                    "interrupt",
+                    Some("the run queue's account of its interrupts"),
+                    None,
+                )
+            } else {
+                let why = "this kernel does not measure its interrupts. Lost: their part of the time \
+                           on CPU. What would bring it: a kernel with CONFIG_IRQ_TIME_ACCOUNTING";
+                backend("interrupt", None, Some(why.into()))
+            },
             choice("hop", Feature::Uprobe, &self.uprobe, "USDT by uprobe", None),
         ]
     }

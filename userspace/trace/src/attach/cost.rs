@@ -76,7 +76,7 @@ impl Meter {
     }
 }
 
-/// By name: the kernel cuts names to 15 bytes, so the begins and ends of a hook can share one.
+/// By name.
 fn run_times(probes: &Probes) -> BTreeMap<String, (u64, u64)> {
     let mut by_name: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for (name, runs, ns) in probes.run_times() {
@@ -87,13 +87,15 @@ fn run_times(probes: &Probes) -> BTreeMap<String, (u64, u64)> {
     by_name
 }
 
-fn daemon_cpu_ns() -> u64 {
+/// CPU time of this process so far, ns.
+pub(super) fn daemon_cpu_ns() -> u64 {
     phux_perf::ProcessStats::capture().map_or(0, |s| {
         (s.cpu_user_us + s.cpu_system_us).saturating_mul(1000)
     })
 }
 
-fn rss_bytes() -> u64 {
+/// Its resident memory.
+pub(super) fn rss_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|s| s.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());

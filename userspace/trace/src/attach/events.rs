@@ -1,14 +1,16 @@
-//! The lines of `--events`: each PTY read and write, flush and hop as it happened.
+//! The lines of `--events`: each PTY read and write, flush, hop, time off CPU and use of a socket as it happened.
 
 use std::io::Write;
 
 use anyhow::{Context, Result};
 
+use super::assemble;
 use super::hops::Hops;
 use crate::report::json::write_event;
-use crate::report::model::{EventKind, EventRow};
+use crate::report::model::{EventKind, EventRow, OffRow, WakeKind};
+use crate::sched_class::Placements;
 use crate::source::Event;
-use crate::source::decode::At;
+use crate::source::event::{At, Off, Wake};
 use crate::stats::{PtyId, Side};
 
 /// Far longer than a program takes from reading the clock to putting its event into the ring.
@@ -33,6 +35,7 @@ impl Stream {
         &mut self,
         drained_ns: Option<u64>,
         hops: &Hops,
+        placements: &mut Placements,
         clock_offset_ns: i128,
         out: &mut impl Write,
     ) -> Result<()> {
@@ -40,7 +43,7 @@ impl Stream {
         let settled = drained_ns.map_or(u64::MAX, |at| at.saturating_sub(SETTLED_NS));
         let ready = self.held.partition_point(|e| e.ts() <= settled);
         for event in self.held.drain(..ready) {
-            if let Some(row) = row(&event, hops, clock_offset_ns) {
+            if let Some(row) = row(&event, hops, placements, clock_offset_ns) {
                 write_event(&row, out).context("writing an event")?;
             }
         }
@@ -48,7 +51,12 @@ impl Stream {
     }
 }
 
-fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
+fn row(
+    event: &Event,
+    hops: &Hops,
+    placements: &mut Placements,
+    clock_offset_ns: i128,
+) -> Option<EventRow> {
     let row = |at: At, kind| EventRow {
         unix_ns: u64::try_from(i128::from(at.ts) + clock_offset_ns).unwrap_or(0),
         kind,
@@ -79,6 +87,9 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
             wait_ns: (f.queued != 0).then(|| f.started.saturating_sub(f.queued)),
             duration_ns: Some(f.at.ts.saturating_sub(f.started)),
             queued_by: (f.queued != 0).then_some(f.queued_by),
+            placement: Some(Box::new(placements.brief(&f.place))),
+            queued_by_tid: (f.queued != 0).then_some(f.queued_by_tid),
+            ran_instead: Some(assemble::short_culprits(&f.blame, placements)),
             ..on(f.pty, f.towards, row(f.at, EventKind::Flush))
         },
         Event::Hop(h) => EventRow {
@@ -86,13 +97,54 @@ fn row(event: &Event, hops: &Hops, clock_offset_ns: i128) -> Option<EventRow> {
             args: Some(h.args.iter().copied().take(h.nargs as usize).collect()),
             ..row(h.at, EventKind::Hop)
         },
+        Event::Off(o) => EventRow {
+            off: Some(Box::new(off(o, placements))),
+            placement: Some(Box::new(placements.brief(&o.place))),
+            ..row(o.at, EventKind::Off)
+        },
+        Event::Sock(s) => EventRow {
+            bytes: u64::try_from(s.result).ok(),
+            errno: (s.result < 0).then_some(-s.result),
+            duration_ns: Some(s.duration_ns),
+            conn: Some(s.conn),
+            send: Some(s.send),
+            peer: (s.peer != 0).then_some(s.peer),
+            ..row(s.at, EventKind::Sock)
+        },
         Event::Exit { .. } | Event::Exec(_) | Event::Fork(_) => return None,
     })
 }
 
+fn off(o: &Off, placements: &mut Placements) -> OffRow {
+    let (wake, waker) = match o.wake {
+        Wake::Preempted => (WakeKind::Preempted, None),
+        Wake::Task { pid, tid } => (WakeKind::Task, Some((pid, tid))),
+        Wake::Interrupt => (WakeKind::Interrupt, None),
+        Wake::New => (WakeKind::New, None),
+        Wake::Unseen => (WakeKind::Unseen, None),
+    };
+    OffRow {
+        blocked_ns: (o.left != 0).then(|| o.runnable.saturating_sub(o.left)),
+        wait_ns: o.at.ts.saturating_sub(o.runnable),
+        throttled_ns: o.throttled_ns,
+        interrupt_ns: o.interrupt_ns,
+        wake,
+        waker_pid: waker.map(|w| w.0),
+        waker_tid: waker.map(|w| w.1),
+        woken_by_flush: o.woken_by_flush.map(|(pty, _)| pty.index),
+        syscall: o.slept_in.syscall,
+        fault: o.slept_in.fault,
+        disk: o.slept_in.disk,
+        iowait: o.slept_in.iowait,
+        major_faults: o.major_faults,
+        migrations: o.migrations,
+        ran_instead: assemble::short_culprits(&o.blame, placements),
+    }
+}
+
 fn on(pty: PtyId, side: Side, row: EventRow) -> EventRow {
     EventRow {
-        devpts: Some(super::assemble::devpts(pty)),
+        devpts: Some(assemble::devpts(pty)),
         index: Some(pty.index),
         master: Some(side == Side::Master),
         ..row
@@ -102,7 +154,7 @@ fn on(pty: PtyId, side: Side, row: EventRow) -> EventRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::decode::Hop;
+    use crate::source::event::Hop;
 
     #[test]
     fn the_youngest_wait_for_what_another_ring_may_still_hold() {
@@ -128,15 +180,18 @@ mod tests {
                 .collect()
         };
         let (hops, mut stream, mut out) = (Hops::default(), Stream::default(), Vec::new());
+        let mut places = Placements::default();
         [at(5), at(9), at(3)]
             .into_iter()
             .for_each(|e| stream.push(e));
         stream
-            .write(Some(9_000_000), &hops, 0, &mut out)
+            .write(Some(9_000_000), &hops, &mut places, 0, &mut out)
             .expect("memory");
         assert_eq!(times(&out), [3, 5]);
         [at(7), at(20)].into_iter().for_each(|e| stream.push(e));
-        stream.write(None, &hops, 0, &mut out).expect("memory");
+        stream
+            .write(None, &hops, &mut places, 0, &mut out)
+            .expect("memory");
         assert_eq!(times(&out), [3, 5, 7, 9, 20]);
     }
 }

@@ -92,7 +92,8 @@ impl Hops {
                         self.known.insert(key, id);
                     }
                     Err(e) => {
-                        self.note(format!("{}: {name}: {e}", binary.path.display()));
+                        let path = binary.path.display();
+                        self.note(format!("{path}: {name}: {e}{}", held(&e.to_string())));
                     }
                 }
             }
@@ -103,5 +104,15 @@ impl Hops {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
+    }
+}
+
+/// Two tracers share a probe only if both or neither tell the kernel of its semaphore, and old ones
+/// (bpftrace before 0.21, bcc) raise it themselves.
+fn held(refusal: &str) -> &'static str {
+    if refusal.contains("EINVAL") {
+        ". Another tracer may hold this probe without its semaphore: end that one first"
+    } else {
+        ""
     }
 }

@@ -2,16 +2,22 @@
 //!
 //! [`session`] holds the run together; [`wrapped`] starts a command that is to be
 //! traced from its first instruction; [`backends`] asks what the kernel allows; [`hops`] finds and attaches the target's USDT
-//! probes; [`processes`] keeps who is who; [`assemble`] makes the report.
+//! probes; [`processes`] keeps who is who, [`clients`] finds who talks to the target by a socket;
+//! [`assemble`] makes the report. Without the privileges to trace [`unprivileged`] makes one of what
+//! `/proc` and the servers themselves tell.
 
 mod assemble;
 pub(crate) mod backends;
+mod clients;
 mod cost;
 mod events;
 mod hops;
 mod inside;
+pub(crate) mod limits;
 pub(crate) mod processes;
 pub(crate) mod session;
+pub(crate) mod signals;
+mod unprivileged;
 pub mod wrapped;
 
 use std::io::{self, IsTerminal, Write};
@@ -29,12 +35,15 @@ pub use session::run;
 #[derive(Debug, Clone, Copy)]
 struct Output {
     json: bool,
+    /// Each event besides.
+    events: bool,
 }
 
 impl Output {
     fn of(args: &AttachArgs) -> Output {
         Output {
             json: args.json || args.events,
+            events: args.events,
         }
     }
 
@@ -55,13 +64,6 @@ impl Output {
         }
         .and_then(|()| out.flush())
         .context("writing the report")
-    }
-
-    /// A line for the person who waits; never into a pipe or a file.
-    fn say(self, line: &str) {
-        if io::stderr().is_terminal() {
-            let _ = writeln!(io::stderr(), "{line}");
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use probe_ebpf::events;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::report::model::{self, Relation};
-use crate::source::decode::Task;
+use crate::source::event::Task;
 use crate::stats::Holder;
 use crate::target::multiplexer::{Multiplexer, Part};
 use crate::target::proc;
@@ -60,6 +60,49 @@ impl Processes {
             execs: 0,
         };
         self.by_pid.insert(process.pid, entry);
+    }
+
+    /// A process that the target started, seen while tracing.
+    pub(crate) fn came(&mut self, process: &Process, relation: Relation, survey: &Survey) {
+        self.add(process, relation, survey);
+        if let Some(entry) = self.by_pid.get_mut(&process.pid) {
+            entry.came_later = true;
+        }
+    }
+
+    /// A process that is not there any more; how it ended is not known.
+    pub(crate) fn vanished(&mut self, pid: u32) {
+        let Some(entry) = self.by_pid.get_mut(&pid) else {
+            return;
+        };
+        if entry.came_later {
+            self.by_pid.remove(&pid);
+            self.passed += 1;
+        } else {
+            entry.ended.get_or_insert_with(|| "ended".into());
+        }
+    }
+
+    /// The name that a process has now, and so the program that it is.
+    pub(crate) fn named(&mut self, pid: u32, name: &str) {
+        let Some(entry) = self.by_pid.get_mut(&pid).filter(|e| e.name != name) else {
+            return;
+        };
+        entry.name = name.to_owned();
+        if let Ok(process) = proc::process(pid) {
+            entry.owner = owner(&process, &Survey::default()).or(entry.owner);
+        }
+    }
+
+    /// Why it is looked at; `None` for a stranger.
+    pub(crate) fn relation(&self, pid: u32) -> Option<Relation> {
+        self.by_pid.get(&pid).map(|e| e.relation)
+    }
+
+    /// All that have not ended.
+    pub(crate) fn living(&self) -> Vec<u32> {
+        let living = self.by_pid.iter().filter(|(_, e)| e.ended.is_none());
+        living.map(|(pid, _)| *pid).collect()
     }
 
     /// Whoever holds an end of one of the PTYs is traced, as a peer.

@@ -1,31 +1,38 @@
 //! The run itself: set up, pull until something ends it, report.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::assemble::{self, Material};
 use super::backends::Features;
+use super::clients::Clients;
 use super::cost::Meter;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
+use super::limits;
 use super::processes::Processes;
+use super::signals::Signals;
 use super::wrapped::Wrapped;
-use super::{Output, events, exit_code};
+use super::{Output, events, exit_code, unprivileged};
 use crate::cli::AttachArgs;
 use crate::escape::visible;
-use crate::probes::{Options, Probes};
+use crate::privileges::{self, Need};
+use crate::probes::system::System;
+use crate::probes::trial::PidNamespace;
+use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Backend, InProcess, Relation, Report, Window};
+use crate::say;
+use crate::sched_class::{Placements, Since};
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
-use crate::target::{Ask, Invoker, Survey, Target, resolve};
+use crate::target::{Ask, Invoker, Survey, Target, proc, resolve};
 
 /// How often the rings are emptied without being asked.
 pub(crate) const PULL: Duration = Duration::from_millis(100);
@@ -54,11 +61,35 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         [] => None,
         command => Some(Wrapped::prepare(command)?),
     };
+    // After the shim, which keeps the limit as it was.
+    limits::raise_open_files()?;
     let survey = Survey::take().context("reading /proc")?;
     let asked = (args.target.as_deref(), args.pid);
     let target = find(asked, &args.command, wrapped.as_ref(), &survey)?;
 
-    let mut session = Session::begin(args, &target, &survey)?;
+    let namespace = match blocked::required() {
+        Ok(namespace) => namespace,
+        Err(why) if why.is_ours_to_have() => {
+            let run = unprivileged::Run {
+                args,
+                output,
+                signals,
+                wrapped,
+                target,
+                survey,
+            };
+            return run.until_end(&why).await;
+        }
+        Err(why) => return Err(why.into()),
+    };
+    let mut session = Session::begin(args, &target, &survey, namespace)?;
+    // Everything is loaded and attached: what is left to do needs less.
+    privileges::keep(Need {
+        kernel: System::look().version,
+        others_sockets: session.asks_others(),
+        end_command: wrapped.is_some(),
+    })
+    .context("giving up privileges")?;
     if !session.processes.target_lives() {
         bail!("{} ended before tracing began", describe(&target));
     }
@@ -66,7 +97,7 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
         session.processes.shim = Some(w.pid());
         w.go()?;
     }
-    output.say(&format!(
+    say::remark(&format!(
         "tracing {}; {}",
         if wrapped.is_some() {
             visible(&target.asked).into_owned()
@@ -116,7 +147,15 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     if let (Some(w), None) = (&mut wrapped, &status) {
         // Not the command alone: what it started would go on, and hold our output open.
         session.processes.terminate_target();
-        status = Some(w.end().await.context("ending the command")?);
+        let mut end = std::pin::pin!(w.end());
+        status = Some(loop {
+            tokio::select! {
+                status = &mut end => break status.context("ending the command")?,
+                // Its last moments are as full of events as any.
+                () = session.live.filling() => session.pull(output)?,
+                _ = pull.tick() => session.pull(output)?,
+            }
+        });
     }
     if ended == EndedBy::Target && wrapped.is_none() {
         session
@@ -132,16 +171,12 @@ async fn attach(args: &AttachArgs) -> Result<ExitCode> {
     }
     let report = session.finish(output)?;
     output.report(&report)?;
-    Ok(match (ended, status) {
-        (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
-        (_, Some(status)) => exit_code(status),
-        (_, None) => ExitCode::SUCCESS,
-    })
+    Ok(ended.exit_code(status))
 }
 
 /// Who is meant by a name or a pid, or is about to become the command.
 pub(crate) fn find(
-    (name, pid): (Option<&str>, Option<u32>),
+    (name, pid): (Option<&OsStr>, Option<u32>),
     command: &[OsString],
     wrapped: Option<&Wrapped>,
     survey: &Survey,
@@ -159,11 +194,23 @@ pub(crate) fn find(
     Ok(target)
 }
 
+/// What ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndedBy {
     Signal,
     Duration,
     Target,
+}
+
+impl EndedBy {
+    /// Our own status, given that of the wrapped command.
+    pub(crate) fn exit_code(self, command: Option<ExitStatus>) -> ExitCode {
+        match (self, command) {
+            (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
+            (_, Some(status)) => exit_code(status),
+            (_, None) => ExitCode::SUCCESS,
+        }
+    }
 }
 
 pub(crate) fn describe(target: &Target) -> String {
@@ -182,7 +229,7 @@ pub(crate) fn describe(target: &Target) -> String {
     let name = target.processes.first().map_or("", |p| p.comm.as_str());
     format!(
         "{} (pid {}{more})",
-        crate::escape::visible(name),
+        crate::escape::name(name),
         pids.join(", ")
     )
 }
@@ -194,7 +241,7 @@ pub(crate) async fn until(deadline: Option<Instant>) {
     }
 }
 
-async fn tick(interval: &mut Option<tokio::time::Interval>) {
+pub(crate) async fn tick(interval: &mut Option<tokio::time::Interval>) {
     match interval {
         Some(interval) => {
             interval.tick().await;
@@ -207,32 +254,6 @@ pub(crate) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus
     match wrapped {
         Some(w) => w.wait().await,
         None => std::future::pending().await,
-    }
-}
-
-/// What ends a run with its report.
-pub(crate) struct Signals {
-    int: tokio::signal::unix::Signal,
-    term: tokio::signal::unix::Signal,
-    hup: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    pub(crate) fn new() -> Result<Signals> {
-        let on = |kind| signal(kind).context("a signal handler");
-        Ok(Signals {
-            int: on(SignalKind::interrupt())?,
-            term: on(SignalKind::terminate())?,
-            hup: on(SignalKind::hangup())?,
-        })
-    }
-
-    pub(crate) async fn any(&mut self) {
-        tokio::select! {
-            _ = self.int.recv() => (),
-            _ = self.term.recv() => (),
-            _ = self.hup.recv() => (),
-        }
     }
 }
 
@@ -253,17 +274,19 @@ struct Session {
     /// Where the interval under way began.
     last: Option<KernelState>,
     stream: events::Stream,
+    placements: Placements,
+    clients: Clients,
 }
 
 /// The two clocks at the moment when the window began.
 #[derive(Debug, Clone, Copy)]
-struct Start {
-    monotonic_ns: u64,
-    unix_ns: u64,
+pub(crate) struct Start {
+    pub(crate) monotonic_ns: u64,
+    pub(crate) unix_ns: u64,
 }
 
 impl Start {
-    fn now() -> Start {
+    pub(crate) fn now() -> Start {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -275,8 +298,13 @@ impl Start {
 }
 
 impl Session {
-    fn begin(args: &AttachArgs, target: &Target, survey: &Survey) -> Result<Session> {
-        let features = Features::ask()?;
+    fn begin(
+        args: &AttachArgs,
+        target: &Target,
+        survey: &Survey,
+        namespace: PidNamespace,
+    ) -> Result<Session> {
+        let features = Features::ask(namespace);
         let mut probes = Probes::load(&Options {
             namespace: features.namespace,
             fentry: features.fentry.is_ok(),
@@ -285,6 +313,8 @@ impl Session {
             uprobe: features.uprobe.is_ok(),
             follow_exec: !args.command.is_empty(),
             stream: args.events,
+            follow_echoes: !args.no_echoes,
+            sock_fentry: features.sock_fentry.is_ok(),
             cpus_per_ring: args.cpus_per_ring,
             calls: None,
         })?;
@@ -328,10 +358,23 @@ impl Session {
             start: Start::now(),
             last: None,
             stream: events::Stream::default(),
+            placements: Placements::of_host(),
+            clients: Clients::default(),
             probes,
         };
+        for process in target.processes.iter().chain(&target.peers) {
+            session.placements.watch(process.pid);
+        }
         session.hold(live::holders(&seeded));
         Ok(session)
+    }
+
+    /// Whether a server that is to be asked again belongs to another user.
+    fn asks_others(&self) -> bool {
+        let me = rustix::process::geteuid().as_raw();
+        let others = |pid| proc::process(pid).is_ok_and(|p| p.uid != me);
+        let mut asked = self.inside.iter().filter(|(_, inside)| inside.is_ok());
+        asked.any(|(pid, _)| others(*pid))
     }
 
     /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.
@@ -363,20 +406,51 @@ impl Session {
                         self.hops.follow(task.at.pid, &mut self.probes);
                     }
                 }
-                Event::Io(_) | Event::Flush(_) | Event::Hop(_) => {
-                    if output.json {
+                Event::Io(_) | Event::Flush(_) | Event::Hop(_) | Event::Off(_) | Event::Sock(_) => {
+                    match &event {
+                        Event::Sock(s) => self.clients.saw(s, &self.processes),
+                        Event::Off(o) => self.placements.saw(o.at.pid, o.at.tid, &o.place),
+                        Event::Flush(f) => {
+                            let (pty, towards) = (f.pty, f.towards);
+                            self.placements
+                                .saw_flusher(pty, towards, f.at.tid, &f.place);
+                        }
+                        _ => {}
+                    }
+                    if output.events {
                         self.stream.push(event);
                     }
                 }
             }
         }
+        self.meet_clients()?;
         self.write_events(Some(drained_ns))
+    }
+
+    /// Traces whoever has been found at the other end of a socket.
+    fn meet_clients(&mut self) -> Result<()> {
+        let new = self.clients.take_new();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for pid in new {
+            if let Ok(process) = proc::process(pid) {
+                self.probes.add_client(pid)?;
+                self.processes
+                    .add(&process, Relation::Peer, &Survey::default());
+                self.placements.watch(pid);
+            }
+        }
+        let holders = live::holders(&self.probes.seed()?);
+        self.hold(holders);
+        Ok(())
     }
 
     fn write_events(&mut self, drained_ns: Option<u64>) -> Result<()> {
         let offset = i128::from(self.start.unix_ns) - i128::from(self.start.monotonic_ns);
         let out = &mut io::stdout().lock();
-        self.stream.write(drained_ns, &self.hops, offset, out)
+        self.stream
+            .write(drained_ns, &self.hops, &mut self.placements, offset, out)
     }
 
     /// Everything up to that moment, or now. The living are read out before the ended: who ends in between is in both, not in neither.
@@ -403,6 +477,7 @@ impl Session {
             .map_or(self.start.monotonic_ns, |l| l.at_ns);
         let report = self.report(&since, began, false, Vec::new());
         self.last = Some(state);
+        self.placements.interval_ended();
         Ok(report)
     }
 
@@ -446,15 +521,14 @@ impl Session {
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
         assemble::report(Material {
             last,
-            window: Window {
-                start_unix_ms: (self.start.unix_ns + since_start) / 1_000_000,
-                duration_ns: state.at_ns.saturating_sub(began_ns),
-                host: host(),
-                kernel: kernel(),
-                cpus: cpus(),
-            },
+            window: window(
+                self.start.unix_ns + since_start,
+                state.at_ns.saturating_sub(began_ns),
+            ),
             asked: &self.asked,
             state,
+            placements: &mut self.placements,
+            since: if last { Since::Run } else { Since::Interval },
             processes: &self.processes,
             holders: &holders,
             hops: &self.hops,
@@ -462,11 +536,23 @@ impl Session {
             in_process,
             cost: self.meter.read(&self.probes, last),
             notes,
+            no_pty_hint: "",
         })
     }
 }
 
-pub(crate) fn host() -> String {
+/// Where and for how long.
+pub(crate) fn window(start_unix_ns: u64, duration_ns: u64) -> Window {
+    Window {
+        start_unix_ms: start_unix_ns / 1_000_000,
+        duration_ns,
+        host: host(),
+        kernel: kernel(),
+        cpus: cpus(),
+    }
+}
+
+fn host() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()

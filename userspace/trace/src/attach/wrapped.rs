@@ -14,6 +14,8 @@ use anyhow::{Context, Result, bail};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::say;
+
 /// Name of the hidden command that is the shim.
 pub const SHIM: &str = "exec-when-told";
 
@@ -106,11 +108,7 @@ pub fn shim(fd: i32, command: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let error = std::process::Command::new(program).args(args).exec();
-    let _ = writeln!(
-        std::io::stderr(),
-        "phux-trace: {}: {error}",
-        crate::escape::visible(&program.to_string_lossy())
-    );
+    say::complain(&format!("{}: {error}", program.to_string_lossy()));
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound {
         NOT_FOUND
     } else {

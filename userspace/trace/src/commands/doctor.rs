@@ -14,7 +14,7 @@ const WIDTH: usize = 80;
 /// Where the text of a check begins.
 const INDENT: usize = 10;
 
-/// Checks, and prints what was found. The exit status is 1 when `attach` could not run.
+/// Checks, and prints what was found. The exit status is 1 when `attach` could not trace.
 ///
 /// # Errors
 /// `/proc` cannot be read, or the output not written.
@@ -65,7 +65,16 @@ fn text(checks: &[Check]) -> String {
         }
     } else {
         let names: Vec<&str> = blocking.iter().map(|c| c.check.as_str()).collect();
-        format!("attach cannot run here. Missing: {}.", names.join(", "))
+        // Of a target that is not there nothing can be told at all.
+        let rest = if names.contains(&"target") {
+            ""
+        } else {
+            " Of your own processes it reports what /proc and they themselves tell."
+        };
+        format!(
+            "attach cannot trace here. Missing: {}.{rest}",
+            names.join(", ")
+        )
     };
     let verdict = wrap(words(&verdict), 0, WIDTH);
     let _ = writeln!(out, "\n{HEAD}{verdict}{HEAD:#}");
@@ -127,7 +136,9 @@ mod tests {
         );
         let blocked = plain(&[check(Status::Missing, true), check(Status::Missing, false)]);
         assert!(
-            blocked.ends_with("attach cannot run here. Missing: flush_to_ldisc symbol.\n"),
+            blocked
+                .contains("attach cannot trace here. Missing: flush_to_ldisc symbol. Of your own")
+                && blocked.ends_with("tell.\n"),
             "{blocked}"
         );
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ListArgs;
-use crate::escape::visible;
+use crate::escape::{name, visible};
 use crate::target::binary::Binaries;
 use crate::target::pty::{Holder, Pty, Side};
 use crate::target::{Process, Survey, owner};
@@ -174,7 +174,7 @@ fn table(rows: &[Row<'_>], survey: &Survey) -> String {
             out,
             "{:>7}  {NAME}{:<16}{NAME:#} {:<12} {:>7}  {usdt}",
             row.pid,
-            visible(row.name),
+            name(row.name),
             visible(row.user),
             row.threads
         );
@@ -209,7 +209,7 @@ fn pty_line(pty: &PtyCell<'_>, pid: u32, several_devpts: bool) -> String {
                 last.push(if label.is_some() { ';' } else { ',' });
             }
             let label = label.take().map(|l| format!("{l} ")).unwrap_or_default();
-            words.push(format!("{label}{} {}", visible(holder.name), holder.pid));
+            words.push(format!("{label}{} {}", name(holder.name), holder.pid));
         }
     };
     let own = match (pty.holds_master, pty.holds_slave) {

@@ -8,6 +8,7 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 
 use crate::cli::{Cli, EXAMPLES, EXIT_CODES, ManArgs};
+use crate::privileges::AsInvoker;
 
 /// Prints the man page, or writes one for each command.
 ///
@@ -16,6 +17,7 @@ use crate::cli::{Cli, EXAMPLES, EXIT_CODES, ManArgs};
 pub fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
     match &args.dir {
         Some(dir) => {
+            let _files_are_the_callers = AsInvoker::begin();
             let cannot = || format!("cannot write man pages to {}", dir.display());
             clap_mangen::generate_to(Cli::command(), dir).with_context(cannot)?;
             std::fs::write(dir.join("phux-trace.1"), page()?).with_context(cannot)?;

@@ -1,8 +1,10 @@
 //! `phux-trace probes`: the USDT probes of a file or a process, with ready one-liners.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,10 +15,16 @@ use serde::Serialize;
 use super::style::{DIM, HEAD, NAME, WARN, wrap};
 use crate::cli::ProbesArgs;
 use crate::escape::visible;
+use crate::say;
 use crate::target::binary::{Binaries, Binary};
 use crate::target::notes::{self, Notes, Probe};
 use crate::target::operand::Operand;
 use crate::target::{Ask, Invoker, ResolveError, Survey, resolve};
+
+/// Columns.
+const WIDTH: usize = 80;
+/// Lines for the names of files without probes: a desktop program maps a hundred libraries.
+const EMPTY_LINES: usize = 3;
 
 /// A file with its probes, and the process that runs it.
 struct Source {
@@ -60,10 +68,7 @@ pub fn run(args: &ProbesArgs) -> anyhow::Result<ExitCode> {
             }
         }
         out.flush()?;
-        let mut err = io::stderr().lock();
-        for remark in &remarks {
-            writeln!(err, "phux-trace: {}", visible(remark))?;
-        }
+        remarks.iter().for_each(|remark| say::complain(remark));
     } else {
         anstream::stdout()
             .lock()
@@ -73,8 +78,8 @@ pub fn run(args: &ProbesArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The files to show, and what could not be read.
-fn sources(target: Option<&str>) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
-    if let Some(file) = target.filter(|t| t.contains('/')) {
+fn sources(target: Option<&OsStr>) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
+    if let Some(file) = target.filter(|t| t.as_bytes().contains(&b'/')) {
         return of_file(file);
     }
     let survey = Survey::take().context("cannot read /proc")?;
@@ -90,17 +95,18 @@ fn sources(target: Option<&str>) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
     }
 }
 
-fn of_file(file: &str) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
+fn of_file(file: &OsStr) -> anyhow::Result<(Vec<Source>, Vec<String>)> {
+    let shown = file.to_string_lossy();
     let read = || notes::open_regular(Path::new(file)).and_then(notes::read);
-    let notes = read().with_context(|| visible(file).into_owned())?;
+    let notes = read().with_context(|| visible(&shown).into_owned())?;
     let remarks = notes
         .damage
         .iter()
-        .map(|d| format!("{file}: {d}"))
+        .map(|d| format!("{shown}: {d}"))
         .collect();
     // The one-liners must work from any directory.
-    let path =
-        std::fs::canonicalize(file).map_or(file.into(), |p| p.to_string_lossy().into_owned());
+    let path = std::fs::canonicalize(file)
+        .map_or_else(|_| shown.into_owned(), |p| p.to_string_lossy().into_owned());
     Ok((
         vec![Source {
             path,
@@ -196,7 +202,9 @@ fn plain(name: &str) -> bool {
 /// The histogram of arg0, or the count of a probe without arguments.
 fn bpftrace(source: &Source, probe: &Probe) -> Option<String> {
     // A path with one of these cannot be written in a bpftrace probe inside single quotes.
-    let odd = |c: char| c.is_whitespace() || c.is_control() || ":'\"{}*,".contains(c);
+    // The replacement character stands for bytes that the path really has.
+    let odd =
+        |c: char| c.is_whitespace() || c == '\u{fffd}' || c.is_control() || ":'\"{}*,".contains(c);
     if !plain(&probe.provider) || !plain(&probe.name) || source.path.contains(odd) {
         return None;
     }
@@ -259,16 +267,28 @@ fn text(sources: &[Source], remarks: &[String]) -> String {
         .map(|s| visible(&s.path).into_owned())
         .collect();
     if !empty.is_empty() {
-        let words = "No USDT probes in"
-            .split(' ')
-            .map(String::from)
-            .chain(empty);
-        let _ = writeln!(out, "{DIM}{}{DIM:#}", wrap(words, 2, 80));
+        let _ = writeln!(out, "{DIM}{}{DIM:#}", without_probes(&empty));
     }
     for remark in remarks {
         let _ = writeln!(out, "{WARN}{}{WARN:#}", visible(remark));
     }
     out
+}
+
+/// The files without probes, as far as they fit [`EMPTY_LINES`] lines, and how many more there are.
+fn without_probes(files: &[String]) -> String {
+    let words = |shown: usize| {
+        let more = files.len() - shown;
+        let more = (more > 0).then(|| ["and".to_owned(), more.to_string(), "more".to_owned()]);
+        let head = "No USDT probes in".split(' ').map(String::from);
+        head.chain(files.iter().take(shown).cloned())
+            .chain(more.into_iter().flatten())
+    };
+    let text = |shown| wrap(words(shown), 2, WIDTH);
+    let shown = (1..=files.len())
+        .rev()
+        .find(|n| text(*n).lines().count() <= EMPTY_LINES);
+    text(shown.unwrap_or(files.len().min(1)))
 }
 
 fn probe_text(out: &mut String, row: &Row<'_>) {
@@ -310,4 +330,28 @@ fn argument((i, operand): (usize, &Operand)) -> String {
         .size
         .map_or("?".to_owned(), |bytes| (u32::from(bytes) * 8).to_string());
     format!("arg{i} {kind}{bits} {}", visible(&operand.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_of_libraries_is_cut() {
+        let files: Vec<String> = (0..200).map(|n| format!("/usr/lib/lib{n}.so")).collect();
+        let text = without_probes(&files);
+        assert!(text.lines().count() <= EMPTY_LINES, "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+        let shown = text.matches(".so").count();
+        assert!(
+            shown > 5 && text.ends_with(&format!("and {} more", 200 - shown)),
+            "{text}"
+        );
+        assert_eq!(
+            without_probes(&files[..2]),
+            "No USDT probes in /usr/lib/lib0.so /usr/lib/lib1.so"
+        );
+        let long = "/x".repeat(300);
+        assert!(without_probes(&[long.clone(), long.clone()]).contains(&long));
+    }
 }

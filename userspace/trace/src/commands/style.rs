@@ -2,6 +2,7 @@
 //! for it.
 
 use anstyle::{AnsiColor, Style};
+use unicode_width::UnicodeWidthStr;
 
 /// Heads of tables.
 pub(super) const HEAD: Style = Style::new().bold();
@@ -21,7 +22,7 @@ pub(super) fn wrap(words: impl IntoIterator<Item = String>, indent: usize, width
     let mut text = String::new();
     let mut column = indent;
     for (i, word) in words.into_iter().enumerate() {
-        let length = word.chars().count();
+        let length = word.width();
         if i > 0 && column + 1 + length > width {
             text.push('\n');
             text.extend(std::iter::repeat_n(' ', indent));
@@ -46,5 +47,10 @@ mod tests {
         assert_eq!(wrap(words("aa bb cc"), 2, 7), "aa bb\n  cc");
         assert_eq!(wrap(words("aaaaaaaaaa b"), 2, 5), "aaaaaaaaaa\n  b");
         assert_eq!(wrap(Vec::new(), 2, 5), "");
+        assert_eq!(
+            wrap(words("日本 日本"), 2, 10),
+            "日本\n  日本",
+            "two columns each"
+        );
     }
 }

@@ -96,6 +96,8 @@ pub(super) fn programs(trials: &[(Feature, Answer)]) -> Check {
         uprobe: has(Feature::Uprobe),
         follow_exec: false,
         stream: false,
+        follow_echoes: true,
+        sock_fentry: has(Feature::SockFentry),
         cpus_per_ring: None,
         calls: None,
     });

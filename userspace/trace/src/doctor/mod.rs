@@ -5,10 +5,12 @@ mod host;
 mod privileges;
 mod target;
 
+use std::ffi::OsStr;
+
 use serde::Serialize;
 
 use crate::probes::system::System;
-use crate::probes::trial::{Answer, Feature, try_feature};
+use crate::probes::trial::{Answer, Feature, try_features};
 
 /// How one check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -99,12 +101,9 @@ pub fn blocking(checks: &[Check]) -> Vec<&Check> {
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn checks(asked: Option<&str>) -> anyhow::Result<Vec<Check>> {
+pub fn checks(asked: Option<&OsStr>) -> anyhow::Result<Vec<Check>> {
     let system = System::look();
-    let trials: Vec<(Feature, Answer)> = Feature::ALL
-        .into_iter()
-        .map(|f| (f, try_feature(f)))
-        .collect();
+    let trials = try_features(&Feature::ALL);
     let allowed = trials.iter().all(|(f, a)| a.is_ok() || !f.is_required());
     let mut checks = host::checks(&system, allowed);
     checks.extend(privileges::checks(&system, allowed));
@@ -133,8 +132,9 @@ fn feature(feature: Feature, answer: &Answer, system: &System) -> Check {
             } else {
                 feature.fix()
             };
-            // PTY reads and writes have a second way; the others have none.
-            let status = if feature == Feature::Fentry && system.may_trace() {
+            // PTYs and sockets have a second way; the others have none.
+            let second_way = matches!(feature, Feature::Fentry | Feature::SockFentry);
+            let status = if second_way && system.may_trace() {
                 Status::Degraded
             } else {
                 Status::Missing

@@ -1,7 +1,7 @@
 //! Checks of what we may do, and of the settings that decide it.
 
 use super::{Check, EVERYTHING, SUDO};
-use crate::probes::system::{Capability, System, shows_address, sysctl};
+use crate::probes::system::{Capability, System, shows_addresses, sysctl};
 
 /// All of them. `allowed`: everything required could be loaded.
 pub(super) fn checks(system: &System, allowed: bool) -> Vec<Check> {
@@ -108,7 +108,7 @@ fn addresses() -> Check {
     const NAME: &str = "kernel.kptr_restrict";
     let level = sysctl("kernel/kptr_restrict");
     let shown = level.map_or("not to be read".to_owned(), |n| n.to_string());
-    match shows_address("flush_to_ldisc") {
+    match shows_addresses() {
         Ok(()) => Check::ok(NAME, format!("{shown}: /proc/kallsyms shows addresses")),
         Err(why) => Check::degraded(
             NAME,

@@ -1,6 +1,7 @@
 //! Checks of a target: what `attach` to it would trip over.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 
 use anyhow::Context;
 
@@ -19,12 +20,12 @@ const SHOWN: usize = 6;
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub(super) fn checks(asked: &str) -> anyhow::Result<Vec<Check>> {
+pub(super) fn checks(asked: &OsStr) -> anyhow::Result<Vec<Check>> {
     let survey = Survey::take().context("cannot read /proc")?;
     Ok(of(asked, &survey, Invoker::current()))
 }
 
-fn of(asked: &str, survey: &Survey, invoker: Invoker) -> Vec<Check> {
+fn of(asked: &OsStr, survey: &Survey, invoker: Invoker) -> Vec<Check> {
     let target = match resolve(&Ask::parse(Some(asked)), survey, invoker) {
         Ok(target) => target,
         Err(error) => {
@@ -32,6 +33,7 @@ fn of(asked: &str, survey: &Survey, invoker: Invoker) -> Vec<Check> {
             return vec![Check::missing("target", error.to_string(), EVERYTHING, fix).required()];
         }
     };
+    let asked = asked.to_string_lossy();
     let names = listed(
         target
             .processes
@@ -197,7 +199,7 @@ mod tests {
             pid: 0,
             uid: rustix::process::getuid().as_raw(),
         };
-        let checks = of(&std::process::id().to_string(), &survey, invoker);
+        let checks = of(std::process::id().to_string().as_ref(), &survey, invoker);
         assert!(blocking(&checks).is_empty(), "{checks:?}");
         let named = |name: &str| checks.iter().find(|c| c.check == name).expect("a check");
         assert_eq!(named("target's /proc").status, Status::Ok);
@@ -211,7 +213,7 @@ mod tests {
             pid: std::process::id(),
             uid: 0,
         };
-        let checks = of("no such program", &survey, invoker);
+        let checks = of("no such program".as_ref(), &survey, invoker);
         assert_eq!(blocking(&checks).len(), 1);
         assert!(
             checks.iter().all(|c| c.detail.contains("no such program")),

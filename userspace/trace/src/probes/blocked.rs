@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::system::{MINIMUM, System};
-use super::trial::{self, Feature};
+use super::trial::{self, Feature, PidNamespace};
 
 /// What keeps `attach` from running. Each message names the cause and the next step.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -50,15 +50,23 @@ pub enum Blocked {
     },
 }
 
-/// Tries everything without which `attach` cannot run.
+impl Blocked {
+    /// Privileges are all that is missing: figures that need none can be had.
+    pub fn is_ours_to_have(&self) -> bool {
+        matches!(self, Blocked::Privileges | Blocked::UserNamespace)
+    }
+}
+
+/// Tries everything without which `attach` cannot run; gives phux-trace's own pid namespace.
 ///
 /// # Errors
 /// The first thing refused, told by its cause.
-pub fn required() -> Result<(), Blocked> {
-    for feature in Feature::ALL.into_iter().filter(|f| f.is_required()) {
-        trial::try_feature(feature).map_err(|why| cause(feature, why, &System::look()))?;
+pub fn required() -> Result<PidNamespace, Blocked> {
+    let (answers, namespace) = trial::try_required();
+    for (feature, answer) in answers {
+        answer.map_err(|why| cause(feature, why, &System::look()))?;
     }
-    Ok(())
+    Ok(namespace)
 }
 
 /// The cause behind a refusal.

@@ -1,10 +1,10 @@
 //! Loads the kernel side and attaches it. libbpf-rs does both; what was refused is named.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, UsdtOpts};
 use probe_ebpf::events;
@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::calls::{self, CallOptions};
 use super::trial::{PidNamespace, explain};
-use super::{log, percpu};
+use super::{log, percpu, system};
 
 /// CPUs that share one ring: more, and one consumer cannot keep up with one ring.
 const CPUS_PER_RING: u32 = 8;
@@ -24,9 +24,9 @@ const RING_BYTES: u32 = 8 << 20;
 /// What to load.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Own pid namespace, from [`super::trial::pid_namespace`].
+    /// Own pid namespace, from [`super::trial::try_required`].
     pub namespace: PidNamespace,
-    /// fentry works here: see [`super::trial::try_feature`].
+    /// fentry works here: see [`super::trial::try_features`].
     pub fentry: bool,
     /// The tracepoints of single system calls are here: see [`super::system::tracefs`]. Counts without fentry only.
     pub tracefs: bool,
@@ -38,10 +38,26 @@ pub struct Options {
     pub follow_exec: bool,
     /// Emit an event for each PTY read and write, flush and hop.
     pub stream: bool,
+    /// Tell of each time off CPU, of each use of a stream socket, and of what `stream` tells.
+    pub follow_echoes: bool,
+    /// fentry works on the functions of stream sockets: see [`super::trial::try_feature`]. Counts when following echoes only.
+    pub sock_fentry: bool,
     /// CPUs per ring, rounded up to a power of two; `None` for the default of 8.
     pub cpus_per_ring: Option<u32>,
     /// Record system calls.
     pub calls: Option<CallOptions>,
+}
+
+impl Options {
+    /// Stream sockets are seen by their system calls.
+    fn sock_by_call(&self) -> bool {
+        self.follow_echoes && !self.sock_fentry
+    }
+
+    /// Something is seen by its system calls.
+    fn by_call(&self) -> bool {
+        !self.fentry || self.sock_by_call()
+    }
 }
 
 /// A USDT probe to attach to.
@@ -128,6 +144,11 @@ impl Probes {
                 ro.interrupt_bits = percpu::interrupt_bits().unwrap_or(ro.interrupt_bits);
                 ro.stream_events = options.stream;
                 ro.follow_exec = options.follow_exec;
+                ro.follow_echoes = options.follow_echoes;
+                ro.cpu_on_v1 = system::cpu_controller_on_v1();
+                ro.conn_key = conn_key();
+                ro.tty_by_call = !options.fentry;
+                ro.sock_by_call = options.sock_by_call();
                 ro.ring_shift = shift;
                 ro.ring_wake_bytes = ring_bytes / 4;
             }
@@ -152,10 +173,38 @@ impl Probes {
                 &mut p.enter_writev,
                 &mut p.exit_writev,
             ] {
-                program.set_autoload(!options.fentry && options.tracefs);
+                program.set_autoload(options.by_call() && options.tracefs);
+            }
+            for program in [
+                &mut p.enter_recvfrom,
+                &mut p.exit_recvfrom,
+                &mut p.enter_recvmsg,
+                &mut p.exit_recvmsg,
+                &mut p.enter_sendto,
+                &mut p.exit_sendto,
+                &mut p.enter_sendmsg,
+                &mut p.exit_sendmsg,
+            ] {
+                program.set_autoload(options.sock_by_call() && options.tracefs);
             }
             for program in [&mut p.sys_enter, &mut p.sys_exit] {
-                program.set_autoload(!options.fentry && !options.tracefs);
+                program.set_autoload(options.by_call() && !options.tracefs);
+            }
+            for program in [
+                &mut p.unix_stream_sendmsg_begins,
+                &mut p.unix_stream_sendmsg_ends,
+                &mut p.unix_stream_recvmsg_begins,
+                &mut p.unix_stream_recvmsg_ends,
+                &mut p.unix_seqpacket_sendmsg_begins,
+                &mut p.unix_seqpacket_sendmsg_ends,
+                &mut p.unix_seqpacket_recvmsg_begins,
+                &mut p.unix_seqpacket_recvmsg_ends,
+                &mut p.tcp_sendmsg_begins,
+                &mut p.tcp_sendmsg_ends,
+                &mut p.tcp_recvmsg_begins,
+                &mut p.tcp_recvmsg_ends,
+            ] {
+                program.set_autoload(options.follow_echoes && options.sock_fentry);
             }
             for program in [&mut p.flush_queued, &mut p.flush_starts, &mut p.flush_ends] {
                 program.set_autoload(options.flush);
@@ -169,7 +218,6 @@ impl Probes {
         for i in 0..n_rings {
             let ring = step("a ring buffer", || new_ring(ring_bytes))?;
             step("a ring buffer", || {
-                use std::os::fd::AsRawFd;
                 let fd = ring.as_fd().as_raw_fd() as u32;
                 skel.maps
                     .rings
@@ -191,8 +239,17 @@ impl Probes {
 
     /// Names a process to trace before [`Probes::seed`], or one whose exec must not end its being the target.
     pub fn add_target(&self, pid: u32) -> Result<(), LoadError> {
+        self.add(pid, events::REL_TARGET)
+    }
+
+    /// Names a process that talks to the target by a socket, and has a terminal that is to be traced as the target's are.
+    /// [`Probes::seed`] has to follow.
+    pub fn add_client(&self, pid: u32) -> Result<(), LoadError> {
+        self.add(pid, events::REL_CLIENT)
+    }
+
+    fn add(&self, pid: u32, relation: u32) -> Result<(), LoadError> {
         step("one more process", || {
-            let relation = events::REL_TARGET;
             self.skel.maps.processes.update(
                 &pid.to_ne_bytes(),
                 &relation.to_ne_bytes(),
@@ -219,6 +276,18 @@ impl Probes {
             &p.tty_write_ends,
             &p.tty_read_begins,
             &p.tty_write_begins,
+            &p.unix_stream_sendmsg_ends,
+            &p.unix_stream_recvmsg_ends,
+            &p.unix_seqpacket_sendmsg_ends,
+            &p.unix_seqpacket_recvmsg_ends,
+            &p.tcp_sendmsg_ends,
+            &p.tcp_recvmsg_ends,
+            &p.unix_stream_sendmsg_begins,
+            &p.unix_stream_recvmsg_begins,
+            &p.unix_seqpacket_sendmsg_begins,
+            &p.unix_seqpacket_recvmsg_begins,
+            &p.tcp_sendmsg_begins,
+            &p.tcp_recvmsg_begins,
             &p.sys_exit,
             &p.sys_enter,
         ];
@@ -234,10 +303,18 @@ impl Probes {
             &p.exit_readv,
             &p.exit_write,
             &p.exit_writev,
+            &p.exit_recvfrom,
+            &p.exit_recvmsg,
+            &p.exit_sendto,
+            &p.exit_sendmsg,
             &p.enter_read,
             &p.enter_readv,
             &p.enter_write,
             &p.enter_writev,
+            &p.enter_recvfrom,
+            &p.enter_recvmsg,
+            &p.enter_sendto,
+            &p.enter_sendmsg,
         ];
         for program in by_call {
             if program.autoload() {
@@ -333,36 +410,22 @@ impl Probes {
     /// Run-time statistics of the own programs: `(name, runs, ns)`. They count only
     /// while somebody holds the descriptor of `aya::sys::enable_stats`.
     pub fn run_times(&self) -> Vec<(String, u64, u64)> {
-        let own: Vec<u32> = self.program_ids();
-        ProgInfoIter::default()
-            .filter(|p| own.contains(&p.id))
-            .map(|p| {
-                (
-                    p.name.to_string_lossy().into_owned(),
-                    p.run_cnt,
-                    p.run_time_ns,
-                )
-            })
+        self.infos()
+            .map(|(name, info)| (name, info.run_cnt, info.run_time_ns))
             .collect()
     }
 
     /// How often one of the own programs could not run, because it ran on that CPU already.
     pub fn missed(&self) -> u64 {
-        let own: Vec<u32> = self.program_ids();
-        ProgInfoIter::default()
-            .filter(|p| own.contains(&p.id))
-            .map(|p| p.recursion_misses)
-            .sum()
+        self.infos().map(|(_, info)| info.recursion_misses).sum()
     }
 
-    fn program_ids(&self) -> Vec<u32> {
+    /// What the kernel tells of the own programs. By their descriptors: to look one up by its id would
+    /// take CAP_SYS_ADMIN.
+    fn infos(&self) -> impl Iterator<Item = (String, bpf_prog_info)> {
         use libbpf_rs::skel::Skel;
-        self.skel
-            .object()
-            .progs()
-            .filter(|p| p.autoload())
-            .filter_map(|p| libbpf_rs::Program::id_from_fd(p.as_fd()).ok())
-            .collect()
+        let own = self.skel.object().progs().filter(|p| p.autoload());
+        own.filter_map(|p| Some((p.name().to_string_lossy().into_owned(), info(p.as_fd())?)))
     }
 }
 
@@ -377,6 +440,24 @@ pub struct MapFds {
     pub hop_stats: OwnedFd,
     /// `loss` → count, per CPU.
     pub losses: OwnedFd,
+}
+
+fn info(program: BorrowedFd<'_>) -> Option<bpf_prog_info> {
+    let mut info = bpf_prog_info::default();
+    let mut size = size_of::<bpf_prog_info>() as u32;
+    // SAFETY: the kernel writes at most `size` bytes to `info`, which holds plain numbers and, since it is
+    // zero now, asks for none of the arrays that some of them could point to.
+    let error = unsafe { bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut size) };
+    (error == 0).then_some(info)
+}
+
+/// What the identity of a connection is hashed with, of this run only: a number in the output tells
+/// nothing of where the kernel has its sockets.
+fn conn_key() -> [u64; 2] {
+    use std::hash::{BuildHasher, RandomState};
+    // The hasher of std takes its own key from the system's random numbers.
+    let random = RandomState::new();
+    [random.hash_one(0), random.hash_one(1)]
 }
 
 fn new_ring(bytes: u32) -> libbpf_rs::Result<MapHandle> {

@@ -38,16 +38,26 @@ pub(super) fn interrupt_bits() -> Option<u32> {
     Some(0x7f00_0100)
 }
 
+/// Whether this kernel measures its time in interrupts, and so tells how much of a slice they had.
+pub(crate) fn tells_interrupt_time() -> bool {
+    use libbpf_rs::btf::types::Struct;
+    let Ok(btf) = Btf::from_vmlinux() else {
+        return false;
+    };
+    let queue = btf.type_by_name::<Struct<'_>>("rq");
+    queue.is_some_and(|q| member(&btf, q.type_id(), "prev_irq_time", 0).is_some())
+}
+
 fn preempt_count_in(btf: &Btf<'_>, var: TypeId) -> Option<i64> {
     let pcpu_hot = btf
         .type_by_id::<Var<'_>>(var)?
         .referenced_type()
         .skip_mods_and_typedefs();
-    member(btf, pcpu_hot.type_id(), 0)
+    member(btf, pcpu_hot.type_id(), "preempt_count", 0)
 }
 
 /// The member may stand in anonymous unions and structs.
-fn member(btf: &Btf<'_>, composite: TypeId, depth: u32) -> Option<i64> {
+fn member(btf: &Btf<'_>, composite: TypeId, name: &str, depth: u32) -> Option<i64> {
     use libbpf_rs::btf::types::Composite;
     if depth > 4 {
         return None;
@@ -59,9 +69,9 @@ fn member(btf: &Btf<'_>, composite: TypeId, depth: u32) -> Option<i64> {
         };
         let at = i64::from(offset / 8);
         match m.name.and_then(|n| n.to_str()) {
-            Some("preempt_count") => return Some(at),
+            Some(found) if found == name => return Some(at),
             None | Some("") => {
-                if let Some(within) = member(btf, m.ty, depth + 1) {
+                if let Some(within) = member(btf, m.ty, name, depth + 1) {
                     return Some(at + within);
                 }
             }

@@ -97,30 +97,40 @@ pub fn sysctl(path: &str) -> Option<i64> {
     text.trim().parse().ok()
 }
 
-/// Whether the kernel tells us where `symbol` is. Where it hides addresses they are all zero, which
-/// libbpf takes for an address like any other.
-///
-/// # Errors
-/// Why it is not to be had.
-pub fn shows_address(symbol: &str) -> Result<(), String> {
-    let list =
-        fs::File::open("/proc/kallsyms").map_err(|e| format!("/proc/kallsyms: {}", told(&e)))?;
-    for line in BufReader::new(list).split(b'\n') {
-        let line = line.map_err(|e| format!("/proc/kallsyms: {}", told(&e)))?;
-        if let Some(shown) = symbol_line(&line, symbol) {
-            return shown.then_some(()).ok_or_else(|| {
-                "the kernel hides its addresses (all are zero in /proc/kallsyms)".into()
-            });
-        }
-    }
-    Err(format!("{symbol} is not in /proc/kallsyms"))
+/// Whether the cpu controller is one of version 1: then the cgroups that schedule are those of its hierarchy.
+pub fn cpu_controller_on_v1() -> bool {
+    fs::read_to_string("/proc/cgroups").is_ok_and(|text| cpu_hierarchy(&text) != 0)
 }
 
-/// `ffffffff81234567 t name`: whether the address is shown; `None` for another symbol.
-fn symbol_line(line: &[u8], symbol: &str) -> Option<bool> {
-    let mut words = line.split(u8::is_ascii_whitespace);
-    let (address, _kind, name) = (words.next()?, words.next()?, words.next()?);
-    (name == symbol.as_bytes()).then(|| address.iter().any(|&d| d != b'0'))
+/// The hierarchy that the cpu controller is on, by `/proc/cgroups`; 0 is that of version 2.
+fn cpu_hierarchy(cgroups: &str) -> u32 {
+    let mut lines = cgroups.lines().map(str::split_ascii_whitespace);
+    let number = lines.find_map(|mut words| (words.next() == Some("cpu")).then(|| words.next())?);
+    number.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Whether the kernel tells us its addresses. Where it hides them they are all zero, which libbpf
+/// takes for an address like any other.
+///
+/// # Errors
+/// Why they are not to be had.
+pub fn shows_addresses() -> Result<(), String> {
+    let told = |e| format!("/proc/kallsyms: {}", told(&e));
+    let list = fs::File::open("/proc/kallsyms").map_err(told)?;
+    // Offsets of per-CPU variables come first on some kernels, and some of those are zero too.
+    for line in BufReader::new(list).split(b'\n') {
+        if has_address(&line.map_err(told)?) {
+            return Ok(());
+        }
+    }
+    Err("the kernel hides its addresses (all are zero in /proc/kallsyms)".into())
+}
+
+/// Whether `ffffffff81234567 t name` has one that is not zero.
+fn has_address(line: &[u8]) -> bool {
+    line.iter()
+        .take_while(|c| c.is_ascii_hexdigit())
+        .any(|c| *c != b'0')
 }
 
 /// An error of a file, in the field's few words.
@@ -211,12 +221,9 @@ mod tests {
 
     #[test]
     fn addresses_and_lockdown() {
-        let line = |text: &str| symbol_line(text.as_bytes(), "flush_to_ldisc");
-        assert_eq!(line("ffffffff81a0b0c0 t flush_to_ldisc"), Some(true));
-        assert_eq!(line("0000000000000000 t flush_to_ldisc"), Some(false));
-        assert_eq!(line("ffffffff81a0b0c0 t flush_to_ldisc_x\t[m]"), None);
-        assert_eq!(line(""), None);
-        assert!(shows_address("no_such_symbol_anywhere").is_err());
+        assert!(has_address(b"ffffffff81a0b0c0 t flush_to_ldisc"));
+        assert!(!has_address(b"0000000000000000 t abcdef"));
+        assert!(!has_address(b""));
         assert_eq!(
             chosen("none [integrity] confidentiality\n").as_deref(),
             Some("integrity")

@@ -1,11 +1,11 @@
 //! What this kernel and these privileges allow, found by asking: one small program is loaded, and
-//! attached, for each thing.
+//! attached, for each thing; together, and one by one where something is refused.
 
 use std::io::Read;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Iter, Link};
+use libbpf_rs::{ErrorKind, Iter, Link, UprobeMultiOpts};
 use probe_ebpf::{OpenTrialSkel, TrialSkel, TrialSkelBuilder};
 
 use super::{log, system};
@@ -25,6 +25,8 @@ pub enum Feature {
     Iterator,
     /// Functions traced at entry and exit: the cheap way to PTY reads and writes.
     Fentry,
+    /// The same of the functions of stream sockets.
+    SockFentry,
     /// Uprobes with cookies: USDT.
     Uprobe,
     /// The address of `flush_to_ldisc`: the kworker's hop.
@@ -33,7 +35,7 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, the indispensable ones first.
-    pub const ALL: [Feature; 8] = [
+    pub const ALL: [Feature; 9] = [
         Feature::TpBtf,
         Feature::TaskStorage,
         Feature::Ring,
@@ -41,12 +43,16 @@ impl Feature {
         Feature::Iterator,
         Feature::Flush,
         Feature::Fentry,
+        Feature::SockFentry,
         Feature::Uprobe,
     ];
 
     /// Without this `attach` cannot run.
     pub fn is_required(self) -> bool {
-        !matches!(self, Feature::Fentry | Feature::Uprobe | Feature::Flush)
+        !matches!(
+            self,
+            Feature::Fentry | Feature::SockFentry | Feature::Uprobe | Feature::Flush
+        )
     }
 
     /// Name in the field's terms.
@@ -58,6 +64,7 @@ impl Feature {
             Feature::Loop => "bpf_loop",
             Feature::Iterator => "BPF task iterators",
             Feature::Fentry => "fentry/fexit",
+            Feature::SockFentry => "fentry/fexit of stream sockets",
             Feature::Uprobe => "uprobes (USDT)",
             Feature::Flush => "flush_to_ldisc symbol",
         }
@@ -70,6 +77,10 @@ impl Feature {
                 "PTY calls through io_uring and of processes that open a PTY later; every syscall \
                  of the host costs some ns more meanwhile"
             }
+            Feature::SockFentry => {
+                "sends and receives through io_uring; every such syscall of the host costs some ns \
+                 more meanwhile"
+            }
             Feature::Flush => "the kworker's hop and the reader's wait",
             Feature::Uprobe => "the hops inside the target",
             _ => "everything: attach cannot run",
@@ -79,11 +90,13 @@ impl Feature {
     /// What would bring it.
     pub fn fix(self) -> &'static str {
         match self {
-            Feature::Fentry => "a kernel that allows fentry",
+            Feature::Fentry | Feature::SockFentry => "a kernel that allows fentry",
             Feature::Flush => {
                 "root, or CAP_SYSLOG; kernel.kptr_restrict below 2; a kernel with CONFIG_KALLSYMS"
             }
-            Feature::Uprobe => "a kernel with CONFIG_UPROBES",
+            Feature::Uprobe => {
+                "a kernel with CONFIG_UPROBES; before Linux 6.6 also root, or CAP_SYS_ADMIN"
+            }
             _ => "a kernel from 6.1 with BTF, as distributions build it",
         }
     }
@@ -101,30 +114,55 @@ pub struct PidNamespace {
 /// The answer to one trial: `Err` holds the kernel's reason.
 pub type Answer = Result<(), String>;
 
-/// Tries one feature.
-pub fn try_feature(feature: Feature) -> Answer {
-    let mut ns = PidNamespace::default();
-    attempt(feature, &mut ns)
+/// Tries these features, all of them in one load where the kernel allows them all: each load reads
+/// the whole of the kernel's BTF. The answers are in the order of `features`.
+pub fn try_features(features: &[Feature]) -> Vec<(Feature, Answer)> {
+    attempt(features).0
 }
 
-/// Asks the kernel for phux-trace's own pid namespace. Needs [`Feature::Iterator`].
-pub fn pid_namespace() -> Result<PidNamespace, String> {
-    let mut ns = PidNamespace::default();
-    attempt(Feature::Iterator, &mut ns)?;
-    Ok(ns)
+/// Tries what nothing works without, and asks the kernel for phux-trace's own pid namespace.
+pub fn try_required() -> (Vec<(Feature, Answer)>, PidNamespace) {
+    let required: Vec<Feature> = Feature::ALL
+        .into_iter()
+        .filter(|f| f.is_required())
+        .collect();
+    attempt(&required)
 }
 
-fn attempt(feature: Feature, ns: &mut PidNamespace) -> Answer {
-    if feature == Feature::Flush {
-        // A hidden address would load, and then match no work at all.
-        system::shows_address("flush_to_ldisc")?;
+fn attempt(features: &[Feature]) -> (Vec<(Feature, Answer)>, PidNamespace) {
+    let mut ns = PidNamespace::default();
+    if load(features, &mut ns).is_ok() {
+        return (features.iter().map(|f| (*f, Ok(()))).collect(), ns);
     }
+    // Which of them it was, only one at a time can tell.
+    let mut single = |feature: &Feature| (*feature, load(&[*feature], &mut ns));
+    let answers = features.iter().map(&mut single).collect();
+    (answers, ns)
+}
+
+fn load(features: &[Feature], ns: &mut PidNamespace) -> Answer {
+    if features.contains(&Feature::Flush) {
+        // A hidden address would load, and then match no work at all.
+        system::shows_addresses()?;
+    }
+    // As libbpf does for USDT: many probes by one link where the kernel has that (6.6), else each by
+    // a perf event of its own.
+    if features.contains(&Feature::Uprobe) && load_by(features, true, ns).is_ok() {
+        return Ok(());
+    }
+    load_by(features, false, ns)
+}
+
+fn load_by(features: &[Feature], multi: bool, ns: &mut PidNamespace) -> Answer {
     let (result, said) = log::listening(|| {
         let mut object = MaybeUninit::uninit();
         let mut open = TrialSkelBuilder::default().open(&mut object)?;
-        only(&mut open, feature);
+        only(&mut open, features, multi);
         let skel = open.load()?;
-        let _link = attach(&skel, feature, ns)?;
+        for feature in features {
+            // That it can be attached is all there is to know.
+            drop(attach(&skel, *feature, multi, ns)?);
+        }
         Ok::<_, libbpf_rs::Error>(())
     });
     result.map_err(|e| explain(&e, &said))
@@ -144,28 +182,38 @@ pub(crate) fn explain(error: &libbpf_rs::Error, said: &[String]) -> String {
     }
 }
 
-/// Leaves one program and the maps that it needs.
-fn only(open: &mut OpenTrialSkel<'_>, feature: Feature) {
+/// Leaves the programs of these features and the maps that they need.
+fn only(open: &mut OpenTrialSkel<'_>, features: &[Feature], multi: bool) {
     let p = &mut open.progs;
-    p.try_tp_btf.set_autoload(feature == Feature::TpBtf);
-    p.try_storage.set_autoload(feature == Feature::TaskStorage);
-    p.try_ring.set_autoload(feature == Feature::Ring);
-    p.try_loop.set_autoload(feature == Feature::Loop);
-    p.try_iter.set_autoload(feature == Feature::Iterator);
-    p.try_fentry.set_autoload(feature == Feature::Fentry);
-    p.try_uprobe.set_autoload(feature == Feature::Uprobe);
-    p.try_flush.set_autoload(feature == Feature::Flush);
+    for (program, feature) in [
+        (&mut p.try_tp_btf, Feature::TpBtf),
+        (&mut p.try_storage, Feature::TaskStorage),
+        (&mut p.try_ring, Feature::Ring),
+        (&mut p.try_loop, Feature::Loop),
+        (&mut p.try_iter, Feature::Iterator),
+        (&mut p.try_fentry, Feature::Fentry),
+        (&mut p.try_fentry_unix, Feature::SockFentry),
+        (&mut p.try_fentry_tcp, Feature::SockFentry),
+        (&mut p.try_flush, Feature::Flush),
+    ] {
+        program.set_autoload(features.contains(&feature));
+    }
+    let uprobe = features.contains(&Feature::Uprobe);
+    p.try_uprobe.set_autoload(uprobe && !multi);
+    p.try_uprobe_multi.set_autoload(uprobe && multi);
     // A map that the kernel does not know would fail every other trial.
-    let _ = open
-        .maps
-        .storage
-        .set_autocreate(feature == Feature::TaskStorage);
-    let _ = open.maps.ring.set_autocreate(feature == Feature::Ring);
+    for (map, feature) in [
+        (&mut open.maps.storage, Feature::TaskStorage),
+        (&mut open.maps.ring, Feature::Ring),
+    ] {
+        let _ = map.set_autocreate(features.contains(&feature));
+    }
 }
 
 fn attach(
     skel: &TrialSkel<'_>,
     feature: Feature,
+    multi: bool,
     ns: &mut PidNamespace,
 ) -> libbpf_rs::Result<Link> {
     let p = &skel.progs;
@@ -175,6 +223,10 @@ fn attach(
         Feature::Ring => p.try_ring.attach_trace(),
         Feature::Loop => p.try_loop.attach_trace(),
         Feature::Fentry => p.try_fentry.attach_trace(),
+        Feature::SockFentry => {
+            let _tcp = p.try_fentry_tcp.attach_trace()?;
+            p.try_fentry_unix.attach_trace()
+        }
         Feature::Flush => p.try_flush.attach_trace(),
         Feature::Iterator => {
             let link = p.try_iter.attach()?;
@@ -192,8 +244,18 @@ fn attach(
             let (path, offset) = own_function().ok_or_else(|| {
                 libbpf_rs::Error::from(std::io::Error::other("own code is not in /proc/self/maps"))
             })?;
-            p.try_uprobe
-                .attach_uprobe(false, std::process::id() as i32, path, offset)
+            let me = std::process::id() as i32;
+            if multi {
+                let opts = UprobeMultiOpts {
+                    offsets: vec![offset],
+                    cookies: vec![1],
+                    ..UprobeMultiOpts::default()
+                };
+                return p
+                    .try_uprobe_multi
+                    .attach_uprobe_multi_with_opts(me, path, "", opts);
+            }
+            p.try_uprobe.attach_uprobe(false, me, path, offset)
         }
     }
 }

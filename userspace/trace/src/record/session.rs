@@ -11,14 +11,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::{json, select, summary};
 use crate::attach::backends::Features;
 use crate::attach::exit_code;
+use crate::attach::limits;
 use crate::attach::processes::Processes;
-use crate::attach::session::{
-    EndedBy, LOOK, PULL, Signals, TIMED_OUT, describe, find, until, wait,
-};
+use crate::attach::session::{EndedBy, LOOK, PULL, describe, find, until, wait};
+use crate::attach::signals::Signals;
 use crate::attach::wrapped::Wrapped;
 use crate::cli::RecordArgs;
 use crate::escape::visible;
-use crate::probes::{Options, Probes};
+use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Loss, Relation};
 use crate::source::live::monotonic_ns;
 use crate::source::{Event, Live};
@@ -43,6 +43,8 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
         [] => None,
         command => Some(Wrapped::prepare(command)?),
     };
+    // After the shim, which keeps the limit as it was.
+    limits::raise_open_files()?;
     let survey = Survey::take().context("reading /proc")?;
     let asked = (args.target.as_deref(), args.pid);
     let target = match (&args.cgroup, asked, &wrapped) {
@@ -112,11 +114,7 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
         }
     }
     session.finish(args, &target)?;
-    Ok(match (ended, status) {
-        (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
-        (_, Some(status)) => exit_code(status),
-        (_, None) => ExitCode::SUCCESS,
-    })
+    Ok(ended.exit_code(status))
 }
 
 /// A line for the person who waits; never into a pipe or a file.
@@ -140,7 +138,7 @@ struct Session {
 impl Session {
     fn begin(args: &RecordArgs, target: &Target, survey: &Survey) -> Result<Session> {
         let calls = select::select(args)?;
-        let features = Features::ask()?;
+        let features = Features::ask(blocked::required()?);
         let mut probes = Probes::load(&Options {
             namespace: features.namespace,
             fentry: features.fentry.is_ok(),
@@ -150,6 +148,8 @@ impl Session {
             // Who is recorded is the whole tree.
             follow_exec: true,
             stream: false,
+            follow_echoes: false,
+            sock_fentry: false,
             cpus_per_ring: args.cpus_per_ring,
             calls: Some(calls),
         })?;

@@ -17,6 +17,8 @@ pub struct Report {
     pub schema_version: u32,
     /// `true` for the last report of a run; interval reports carry what came since the one before.
     pub last: bool,
+    /// Why this is less than a report can be, if it was made without the privileges to trace; said first.
+    pub limited: Option<String>,
     /// When, where and for how long.
     pub window: Window,
     /// The sentence that a person reads first, with its evidence.
@@ -122,7 +124,7 @@ pub enum Relation {
 /// How one capability was had, or that it was not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Backend {
-    /// What it is for: `sched`, `tty`, `flush`, `hop`, `cost`.
+    /// What it is for: `sched`, `tty`, `flush`, `hop`, `in_process`, `ends`.
     pub capability: String,
     /// The hooks in use (`tp_btf sched_switch …`, `sys_exit + fd walk`), `None` where nothing worked.
     pub used: Option<String>,
@@ -227,6 +229,50 @@ pub struct SchedClass {
     pub rt_priority: u32,
 }
 
+/// All that decides when a thread gets a CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlacementInfo {
+    /// Policy, nice, real-time priority.
+    pub sched: SchedClass,
+    /// How long it may run before others have their turn (EEVDF's slice), µs; `None` where the kernel does not tell.
+    pub slice_us: Option<u32>,
+    /// Utilisation clamp as asked for: at least, 0–1024.
+    pub uclamp_min: u16,
+    /// At most, 0–1024; 1024: no clamp.
+    pub uclamp_max: u16,
+    /// Nice of its autogroup, if it is in one: then its own nice counts only within that.
+    pub autogroup_nice: Option<i32>,
+    /// Id of its cgroup: the inode of its folder.
+    pub cgroup_id: u64,
+    /// Path of its cgroup; `None` where that is gone or not to be seen.
+    pub cgroup: Option<String>,
+    /// Its cgroup and those above it, as far as the cpu controller is on for them, the root left out.
+    pub levels: Vec<CgroupLevel>,
+    /// CPUs of its cpuset (version 2).
+    pub cpuset: Option<String>,
+    /// CPUs that it may run on in the end; `None` where it has ended.
+    pub cpus_allowed: Option<String>,
+}
+
+/// One cgroup that a thread is in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CgroupLevel {
+    /// Its path.
+    pub path: String,
+    /// `cpu.weight`, 100 if nobody has changed it; of version 1 its shares on the same scale.
+    pub weight: Option<u64>,
+    /// `cpu.idle`: its tasks run only when nobody else wants to.
+    pub idle: bool,
+    /// Quota, µs of CPU time a period; `None`: none.
+    pub quota_us: Option<u64>,
+    /// The period, µs.
+    pub period_us: Option<u64>,
+    /// In how many periods it was throttled in the window.
+    pub nr_throttled: Option<u64>,
+    /// For how long, all CPUs together.
+    pub throttled_ns: Option<u64>,
+}
+
 /// One traced thread.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadRow {
@@ -242,6 +288,8 @@ pub struct ThreadRow {
     pub relation: Relation,
     /// Its scheduling class when last seen.
     pub sched: SchedClass,
+    /// The same with all that belongs to it; `None` where echoes are not followed.
+    pub placement: Option<PlacementInfo>,
     /// Time on a CPU.
     pub on_cpu_ns: u64,
     /// Time blocked (asleep, from off CPU until woken).
@@ -252,8 +300,10 @@ pub struct ThreadRow {
     pub involuntary: u64,
     /// Moves to another CPU.
     pub migrations: u64,
-    /// Run-queue latency: runnable (woken, new or preempted) until on a CPU.
+    /// Run-queue latency: runnable (woken, new or preempted) until on a CPU. Empty where `account` stands.
     pub wait: Dist,
+    /// The same where only the kernel's own account of it could be read (no privileges to trace).
+    pub account: Option<WaitAccount>,
     /// A wait that had not ended when the window did: how long it had lasted.
     pub waiting_ns: Option<u64>,
     /// Who had the CPU during those waits, most time first; bounded, the rest summed in one row.
@@ -266,8 +316,24 @@ pub struct ThreadRow {
     pub threads: u64,
 }
 
+/// Waits for a CPU by the kernel's own account (`schedstat`), which has their number and sum and no
+/// distribution. It was read in samples; what those prove of single waits is told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitAccount {
+    /// Times that it got a CPU.
+    pub count: u64,
+    /// Waits for those, ns.
+    pub sum: u64,
+    /// Samples in which a wait was 1 ms or longer for certain, since they were on average.
+    pub slow: u64,
+    /// What the waits of 1 ms and more took at least, ns.
+    pub slow_ns: u64,
+    /// The longest was at least so long, ns.
+    pub longest: u64,
+}
+
 /// What had the CPU that somebody waited for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Culprit {
     /// Kind of time.
     pub kind: CulpritKind,
@@ -283,6 +349,8 @@ pub struct Culprit {
     pub slices: u64,
     /// Its scheduling class when last seen; `None` for the kinds that are no task.
     pub sched: Option<SchedClass>,
+    /// Path of its cgroup when last seen, where that is known.
+    pub cgroup: Option<String>,
 }
 
 /// What kind of time it was that the victim did not get.
@@ -364,6 +432,8 @@ pub struct Flush {
     pub queued_by: Vec<Waker>,
     /// Who had the kworker's CPU while the work waited.
     pub ran_instead: Vec<Culprit>,
+    /// The kworker's class and cgroup, when last seen; `None` where echoes are not followed.
+    pub placement: Option<PlacementInfo>,
 }
 
 /// One hop: a USDT probe of provider `phux` in one process.
@@ -448,6 +518,27 @@ pub struct EventRow {
     /// Of a flush: the process that queued it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_by: Option<u32>,
+    /// Of a flush: the thread of it that did; with the kernel's own echo a kworker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_by_tid: Option<u32>,
+    /// Of a flush: who had the kworker's CPU from queued to started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ran_instead: Option<Vec<Culprit>>,
+    /// Of a time off CPU the thread's, of a flush the kworker's, at that moment; without what the cgroup's files tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Box<PlacementInfo>>,
+    /// Of a time off CPU: all that is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub off: Option<Box<OffRow>>,
+    /// Of a socket: the connection; the same number at both ends, of this run only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conn: Option<u64>,
+    /// Of a socket: it sent, else it received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send: Option<bool>,
+    /// Of a socket: the process at the other end, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<u32>,
     /// Of a hop: its probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<String>,
@@ -469,4 +560,60 @@ pub enum EventKind {
     Flush,
     /// A USDT probe.
     Hop,
+    /// A thread is back on a CPU: its time off it.
+    Off,
+    /// A send or a receive on a stream socket.
+    Sock,
+}
+
+/// How a thread came to be runnable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WakeKind {
+    /// It never slept: it lost its CPU.
+    Preempted,
+    /// A task woke it.
+    Task,
+    /// An interrupt did: no task caused it.
+    Interrupt,
+    /// It was forked.
+    New,
+    /// The kernel told no tracepoint of it.
+    #[default]
+    Unseen,
+}
+
+/// A thread's time off CPU: `blocked_ns`, then `wait_ns`, until the row's time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OffRow {
+    /// Asleep; `None` where it was not seen to leave its CPU.
+    pub blocked_ns: Option<u64>,
+    /// Runnable, waiting for a CPU.
+    pub wait_ns: u64,
+    /// Of the wait: its cgroup had used up its quota.
+    pub throttled_ns: u64,
+    /// Of the time on CPU before: in interrupts, where the kernel tells.
+    pub interrupt_ns: u64,
+    /// How it came to be runnable.
+    pub wake: WakeKind,
+    /// Process of who woke it.
+    pub waker_pid: Option<u32>,
+    /// Thread of who woke it.
+    pub waker_tid: Option<u32>,
+    /// It was woken by flush work of the PTY with this number.
+    pub woken_by_flush: Option<u32>,
+    /// Number of the system call that it slept in.
+    pub syscall: Option<i32>,
+    /// It slept in an exception: a page fault, as a rule.
+    pub fault: bool,
+    /// Uninterruptibly: for a disk, as a rule.
+    pub disk: bool,
+    /// The kernel counts it as waiting for I/O.
+    pub iowait: bool,
+    /// Major page faults since the row before.
+    pub major_faults: u32,
+    /// Moves to another CPU while it waited.
+    pub migrations: u32,
+    /// Who had the CPU; sums to the wait.
+    pub ran_instead: Vec<Culprit>,
 }

@@ -40,6 +40,7 @@ pub(super) fn task(name: &str, pids: &[u32], ns: u64, slices: u64) -> Culprit {
         ns,
         slices,
         sched: Some(other(0)),
+        cgroup: None,
     }
 }
 
@@ -62,12 +63,14 @@ pub(super) fn thread(pid: u32, tid: u32, comm: &str, wait: Dist) -> ThreadRow {
         role: None,
         relation: Relation::Target,
         sched: other(0),
+        placement: None,
         on_cpu_ns: ms(31),
         blocked_ns: ms(9_000),
         voluntary: wait.count,
         involuntary: 0,
         migrations: 0,
         wait,
+        account: None,
         waiting_ns: None,
         ran_instead: vec![],
         wakers: vec![],
@@ -115,6 +118,7 @@ pub(super) fn flush(wait: Dist, reader_wait: Dist) -> Flush {
             count: n,
         }],
         ran_instead: vec![],
+        placement: None,
     }
 }
 
@@ -168,6 +172,7 @@ pub(super) fn empty() -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
         last: true,
+        limited: None,
         window: Window {
             start_unix_ms: 1_800_000_612_000,
             duration_ns: ms(10_000),
@@ -422,6 +427,7 @@ pub(super) fn extreme() -> Report {
                 nice: i32::MIN,
                 rt_priority: u32::MAX,
             }),
+            cgroup: Some("X".repeat(300)),
         };
         NAMES.iter().enumerate().map(with).collect()
     };
@@ -434,6 +440,7 @@ pub(super) fn extreme() -> Report {
             count: u64::MAX,
         }],
         ran_instead: culprits(),
+        placement: None,
     };
     let end = |(i, name): (usize, &&str)| End {
         pid: u32::MAX - i as u32,

@@ -43,6 +43,8 @@ pub(super) struct Run<'a> {
     schema_version: u32,
     /// `true` for the last report of a run; an interval's report carries what came since the one before.
     last: bool,
+    /// Why this is less than a report can be, if it was made without the privileges to trace.
+    limited: Option<&'a str>,
     window: &'a Window,
     target: &'a Target,
     backends: &'a [Backend],
@@ -54,6 +56,7 @@ impl<'a> From<&'a Report> for Run<'a> {
         Run {
             schema_version: r.schema_version,
             last: r.last,
+            limited: r.limited.as_deref(),
             window: &r.window,
             target: &r.target,
             backends: &r.backends,

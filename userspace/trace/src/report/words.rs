@@ -1,11 +1,11 @@
 //! Names for things that several views speak of. All are harmless to show.
 
 use super::model::{Culprit, CulpritKind, SchedClass};
-use crate::escape::visible;
+use crate::escape::{name, visible};
 
 /// The task's name with its pid or the number of its pids; or what the time was if no task had it.
 pub(crate) fn culprit(c: &Culprit) -> String {
-    let name = visible(&c.name);
+    let name = name(&c.name);
     match (c.kind, c.pids.as_slice()) {
         (CulpritKind::Idle, _) => "(idle CPU waking)".to_owned(),
         (CulpritKind::Unknown, _) => "(not known)".to_owned(),

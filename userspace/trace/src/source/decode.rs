@@ -2,103 +2,11 @@
 
 use probe_ebpf::events;
 
+use super::event::{
+    At, Event, Flush, Hop, Io, Off, Placement, ShortBlame, ShortCulprit, SleptIn, Sock, Task, Wake,
+};
 use super::raw;
-use crate::stats::{PtyId, Side, ThreadStat, comm};
-
-/// Something that happened in a traced process.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// A traced thread ended; its figures, whole.
-    Exit {
-        /// The thread.
-        thread: Box<ThreadStat>,
-        /// It was the last of its process; then the status is the process's, as wait(2) has it.
-        last: bool,
-    },
-    /// A process became another program.
-    Exec(Task),
-    /// A traced process forked: the child.
-    Fork(Task),
-    /// A read or write on a traced PTY.
-    Io(Io),
-    /// Flush work of a traced PTY ended.
-    Flush(Flush),
-    /// A USDT probe fired.
-    Hop(Hop),
-}
-
-/// When and where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct At {
-    /// CLOCK_MONOTONIC, ns.
-    pub ts: u64,
-    /// Process; of a flush the kworker.
-    pub pid: u32,
-    /// Thread.
-    pub tid: u32,
-    /// CPU.
-    pub cpu: u32,
-}
-
-/// A process that was forked, or that called exec.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
-    /// The process.
-    pub at: At,
-    /// Of a fork: the parent.
-    pub parent: u32,
-    /// `events::REL_*`.
-    pub relation: u32,
-    /// Its name.
-    pub comm: String,
-}
-
-/// A read or write on a PTY.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Io {
-    /// Who, and when it ended.
-    pub at: At,
-    /// Which PTY.
-    pub pty: PtyId,
-    /// Which end.
-    pub side: Side,
-    /// A write, else a read.
-    pub write: bool,
-    /// Bytes, or a negative errno.
-    pub result: i64,
-    /// Blocking included.
-    pub duration_ns: u64,
-}
-
-/// Flush work, done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flush {
-    /// The kworker, and when it ended.
-    pub at: At,
-    /// Which PTY.
-    pub pty: PtyId,
-    /// The end that the bytes go to.
-    pub towards: Side,
-    /// Process that queued it.
-    pub queued_by: u32,
-    /// When, ns; 0 when it was queued before tracing began.
-    pub queued: u64,
-    /// When a kworker began, ns.
-    pub started: u64,
-}
-
-/// A USDT probe that fired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hop {
-    /// Who and when.
-    pub at: At,
-    /// The id that it was attached with.
-    pub hop: u32,
-    /// How many of `args` the probe has.
-    pub nargs: u32,
-    /// Value, pane or stream, sequence number.
-    pub args: [u64; 3],
-}
+use crate::stats::{PtyId, SchedClass, Side, ThreadStat, comm};
 
 fn at(h: &events::ev_header) -> At {
     At {
@@ -106,6 +14,74 @@ fn at(h: &events::ev_header) -> At {
         pid: h.tgid,
         tid: h.tid,
         cpu: h.cpu,
+    }
+}
+
+fn placement(p: &events::placement) -> Placement {
+    let in_autogroup = p.autogroup_nice != events::AUTOGROUP_NONE as i32;
+    Placement {
+        class: SchedClass::from(&p.sched),
+        slice_us: p.slice_us,
+        uclamp: (p.uclamp_min, p.uclamp_max),
+        autogroup_nice: in_autogroup.then_some(p.autogroup_nice),
+        cgroup: p.cgroup,
+    }
+}
+
+fn short_blame(b: &events::short_blame) -> ShortBlame {
+    let named = b.culprits.iter().filter(|c| c.ns != 0);
+    let mut culprits: Vec<_> = named
+        .map(|c| ShortCulprit {
+            name: comm(&c.comm),
+            pid: c.pid,
+            own: c.own != 0,
+            ns: c.ns,
+            class: SchedClass::from(&c.sched),
+            cgroup: c.cgroup,
+        })
+        .collect();
+    culprits.sort_by_key(|c| std::cmp::Reverse(c.ns));
+    ShortBlame {
+        culprits,
+        idle_ns: b.idle_ns,
+        other_ns: b.other_ns,
+        unknown_ns: b.unknown_ns,
+    }
+}
+
+fn off(e: &events::ev_off) -> Off {
+    let was = |bit| e.left_in & bit != 0;
+    let flush = PtyId::from(e.woken_pty);
+    let none = flush.devpts == 0 && flush.index == 0;
+    Off {
+        at: at(&e.h),
+        left: e.left,
+        runnable: e.runnable,
+        throttled_ns: e.throttled_ns,
+        interrupt_ns: e.interrupt_ns,
+        wake: match e.wake {
+            events::WAKE_PREEMPTED => Wake::Preempted,
+            events::WAKE_TASK => Wake::Task {
+                pid: e.waker_tgid,
+                tid: e.waker_tid,
+            },
+            events::WAKE_INTERRUPT => Wake::Interrupt,
+            events::WAKE_NEW => Wake::New,
+            _ => Wake::Unseen,
+        },
+        woken_by_flush: Side::from_raw(e.woken_side)
+            .filter(|_| !none)
+            .map(|side| (flush, side)),
+        slept_in: SleptIn {
+            syscall: was(events::LEFT_SYSCALL).then_some(e.nr),
+            fault: was(events::LEFT_FAULT),
+            disk: was(events::LEFT_DISK),
+            iowait: was(events::LEFT_IOWAIT),
+        },
+        major_faults: e.major_faults,
+        migrations: e.migrations,
+        place: placement(&e.place),
+        blame: short_blame(&e.blame),
     }
 }
 
@@ -156,8 +132,11 @@ impl Event {
                     pty: e.pty.into(),
                     towards: Side::from_raw(e.side)?,
                     queued_by: e.queued_by,
+                    queued_by_tid: e.queued_by_tid,
                     queued: e.queued,
                     started: e.started,
+                    place: placement(&e.place),
+                    blame: short_blame(&e.blame),
                 }))
             }
             events::EV_HOP => {
@@ -169,18 +148,19 @@ impl Event {
                     args: e.args,
                 }))
             }
+            events::EV_OFF => Some(Event::Off(Box::new(off(&raw::read(bytes)?)))),
+            events::EV_SOCK => {
+                let e: events::ev_sock = raw::read(bytes)?;
+                Some(Event::Sock(Sock {
+                    at: at(&e.h),
+                    conn: e.conn,
+                    send: e.op == events::IO_WRITE,
+                    result: e.ret,
+                    duration_ns: e.duration_ns,
+                    peer: e.peer_tgid,
+                }))
+            }
             _ => None,
-        }
-    }
-
-    /// When it happened, ns of CLOCK_MONOTONIC.
-    pub fn ts(&self) -> u64 {
-        match self {
-            Event::Exit { thread, .. } => thread.ended_at,
-            Event::Exec(t) | Event::Fork(t) => t.at.ts,
-            Event::Io(io) => io.at.ts,
-            Event::Flush(f) => f.at.ts,
-            Event::Hop(h) => h.at.ts,
         }
     }
 }
@@ -224,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_or_do_not(mut bytes in proptest::collection::vec(any::<u8>(), 0..4000), kind in 0u32..9) {
+        fn any_bytes_decode_or_do_not(mut bytes in proptest::collection::vec(any::<u8>(), 0..4000), kind in 0u32..12) {
             if bytes.len() >= 12 {
                 bytes[8..12].copy_from_slice(&kind.to_ne_bytes());
             }

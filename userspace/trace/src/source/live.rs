@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::LazyLock;
 use std::task::Poll;
 
 use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
@@ -10,7 +11,7 @@ use probe_ebpf::events;
 use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
-use super::decode::Event;
+use super::event::Event;
 use super::held::{Held, SETTLED_NS};
 use super::raw::{self, Pod};
 use crate::probes::{LoadError, Probes};
@@ -269,8 +270,38 @@ pub fn holders(bytes: &[u8]) -> Vec<Holder> {
     seen.into_values().collect()
 }
 
-/// CLOCK_MONOTONIC, ns: the clock of all times that the kernel side gives.
+/// CLOCK_MONOTONIC of the host, ns: the clock of all times that the kernel side gives. In a time
+/// namespace ours is set off from it.
 pub fn monotonic_ns() -> u64 {
+    static OFFSET_NS: LazyLock<i128> = LazyLock::new(|| {
+        std::fs::read_to_string("/proc/self/timens_offsets")
+            .ok()
+            .and_then(|text| monotonic_offset(&text))
+            .unwrap_or(0)
+    });
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+    let ours = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
+    u64::try_from(ours - *OFFSET_NS).unwrap_or(0)
+}
+
+/// The offset of CLOCK_MONOTONIC, ns, in `/proc/PID/timens_offsets`: clock, seconds and nanoseconds a line.
+fn monotonic_offset(text: &str) -> Option<i128> {
+    let words = text.lines().find_map(|l| l.strip_prefix("monotonic"))?;
+    let mut numbers = words.split_ascii_whitespace().map(str::parse::<i64>);
+    let (seconds, ns) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some(i128::from(seconds) * 1_000_000_000 + i128::from(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_of_a_time_namespace() {
+        let text = "monotonic      -50         7\nboottime           3         0\n";
+        assert_eq!(monotonic_offset(text), Some(-49_999_999_993));
+        for odd in ["", "monotonic", "monotonic 1", "monotonic x 0"] {
+            assert_eq!(monotonic_offset(odd), None, "{odd}");
+        }
+    }
 }

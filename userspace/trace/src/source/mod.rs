@@ -3,10 +3,11 @@
 //! aya drains and reads, pulling: what is not pulled in time ends in a counted
 //! drop in the kernel, never in memory that grows here.
 
-pub mod decode;
+mod decode;
+pub mod event;
 mod held;
 pub mod live;
 pub(crate) mod raw;
 
-pub use decode::Event;
+pub use event::Event;
 pub use live::{Live, SourceError};

@@ -24,6 +24,8 @@ records!(
     ev_io,
     ev_flush,
     ev_hop,
+    ev_off,
+    ev_sock,
     thread_stats,
     pty_holder,
     io_key,

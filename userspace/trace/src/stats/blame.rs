@@ -36,6 +36,8 @@ pub struct Culprit {
     pub slices: u64,
     /// Scheduling class when last seen.
     pub sched: SchedClass,
+    /// Its cgroup then; 0: not known.
+    pub cgroup: u64,
 }
 
 impl From<&events::blame> for Blame {
@@ -53,6 +55,7 @@ impl From<&events::blame> for Blame {
                     ns: c.ns,
                     slices: c.slices,
                     sched: SchedClass::from(&c.sched),
+                    cgroup: c.cgroup,
                 })
                 .collect(),
             idle_ns: b.idle_ns,

@@ -64,6 +64,10 @@ pub struct IoStat {
     pub duration: Snapshot,
     /// Calls that moved none.
     pub empty: u64,
+    /// Process that called last; 0: none, or none that has a pid here.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
 }
 
 impl From<&events::io_stats> for IoStat {
@@ -72,6 +76,8 @@ impl From<&events::io_stats> for IoStat {
             size: hist(&s.size),
             duration: hist(&s.duration),
             empty: s.empty,
+            pid: s.by,
+            name: super::comm(&s.comm),
         }
     }
 }
@@ -83,6 +89,8 @@ impl IoStat {
             size: self.size.delta(&earlier.size),
             duration: self.duration.delta(&earlier.duration),
             empty: self.empty.saturating_sub(earlier.empty),
+            pid: self.pid,
+            name: self.name.clone(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Everything at one moment, and what came between two moments.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use phux_perf::Snapshot;
 use probe_ebpf::events;
@@ -95,6 +95,8 @@ pub struct Ended {
     summed: BTreeMap<SumKey, ThreadStat>,
     /// The last ones that were summed: the kernel may still have listed them a moment before.
     recent: VecDeque<ThreadKey>,
+    /// The same, to look one up.
+    is_recent: HashSet<ThreadKey>,
 }
 
 impl Ended {
@@ -104,15 +106,19 @@ impl Ended {
             self.threads.insert(thread.key(), thread);
             return;
         }
-        if self.recent.len() >= MAX_ENDED {
-            self.recent.pop_front();
+        if self.recent.len() >= MAX_ENDED
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            self.is_recent.remove(&oldest);
         }
-        self.recent.push_back(thread.key());
+        if self.is_recent.insert(thread.key()) {
+            self.recent.push_back(thread.key());
+        }
         add(&mut self.summed, &thread, 1);
     }
 
     fn is_summed(&self, key: &ThreadKey) -> bool {
-        self.recent.contains(key)
+        self.is_recent.contains(key)
     }
 
     /// Rows that they take.

@@ -23,7 +23,7 @@ pub enum Phase {
 }
 
 /// Scheduling class.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchedClass {
     /// `SCHED_*` of the kernel's UAPI.
     pub policy: u8,

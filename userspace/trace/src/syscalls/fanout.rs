@@ -98,6 +98,8 @@ impl Pipeline {
 pub struct Shedding {
     batches: SyncSender<Vec<Call>>,
     emptied: Receiver<Vec<Call>>,
+    /// Of a batch that found no room.
+    spare: Vec<Call>,
     shed: Arc<AtomicU64>,
 }
 
@@ -117,6 +119,7 @@ pub fn shedding(batches: usize) -> (Shedding, Shed) {
     let consumer = Shedding {
         batches: send,
         emptied,
+        spare: Vec::new(),
         shed: shed.clone(),
     };
     let other_end = Shed {
@@ -132,12 +135,17 @@ impl Consumer for Shedding {
         if calls.is_empty() {
             return;
         }
-        let mut batch = self.emptied.try_recv().unwrap_or_default();
+        let mut batch = match self.emptied.try_recv() {
+            Ok(batch) => batch,
+            Err(_) => std::mem::take(&mut self.spare),
+        };
         batch.extend_from_slice(calls);
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+        if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) =
             self.batches.try_send(batch)
         {
             self.shed.fetch_add(calls.len() as u64, Ordering::Relaxed);
+            self.spare = batch;
+            self.spare.clear();
         }
     }
 }

@@ -111,7 +111,7 @@ impl Binaries {
 }
 
 /// Files mapped executable, with their inodes; the same file once.
-fn executable_mappings(maps: &[u8]) -> BTreeMap<PathBuf, u64> {
+pub(crate) fn executable_mappings(maps: &[u8]) -> BTreeMap<PathBuf, u64> {
     maps.split(|&b| b == b'\n')
         .filter_map(executable_mapping)
         .collect()

@@ -49,7 +49,7 @@ fn inodes(pid: u32) -> BTreeSet<u64> {
 /// Inode and path of every listening socket in `/proc/net/unix`:
 /// `address: refcount protocol flags type state inode path`. The path is the rest of the line and
 /// may hold anything but a newline.
-fn listening(table: &[u8]) -> impl Iterator<Item = (u64, PathBuf)> + '_ {
+pub(crate) fn listening(table: &[u8]) -> impl Iterator<Item = (u64, PathBuf)> + '_ {
     table.split(|b| *b == b'\n').skip(1).filter_map(|line| {
         let mut fields = line.splitn(2, |b| *b == b'/');
         let (head, path) = (std::str::from_utf8(fields.next()?).ok()?, fields.next()?);

@@ -4,6 +4,7 @@
 //! terminal, signals or stops. Processes may vanish between any two reads: what
 //! vanished is left out, it is never an error of the whole.
 
+pub mod account;
 pub mod binary;
 pub mod listening;
 pub mod multiplexer;

@@ -81,7 +81,7 @@ impl Multiplexer {
         let is = |name: &str| KNOWN.iter().find(|k| k.2.contains(&name)).map(|k| k.0);
         // The executable where we may see it: a `comm` is whatever the process says.
         match process.exe_name() {
-            Some(exe) => is(exe).or_else(|| {
+            Some(exe) => is(&exe).or_else(|| {
                 // `screen-4.9.0`, `.tmux-wrapped`: the comm counts where the executable does not
                 // contradict.
                 is(&process.comm).filter(|m| exe.contains(m.name()))

@@ -5,6 +5,7 @@
 //! All files of one process are opened relative to one open `/proc/PID`, so
 //! that a pid that is given to a new process meanwhile yields an error, not a mixture of the two.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -55,10 +56,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Last component of the executable's path, without the ` (deleted)` of a replaced binary.
-    pub fn exe_name(&self) -> Option<&str> {
-        let name = self.exe.as_ref()?.file_name()?.to_str()?;
-        Some(name.strip_suffix(" (deleted)").unwrap_or(name))
+    /// Last component of the executable's path, lossily decoded, without the ` (deleted)` of a replaced binary.
+    pub fn exe_name(&self) -> Option<Cow<'_, str>> {
+        let name = self.exe.as_ref()?.file_name()?.to_string_lossy();
+        Some(match name.strip_suffix(" (deleted)") {
+            Some(name) => name.to_owned().into(),
+            None => name,
+        })
     }
 
     /// It lives in a pid namespace nested in ours.
@@ -205,29 +209,37 @@ impl ProcDir {
             .unwrap_or(self.pid))
     }
 
+    /// Ids of its threads.
+    pub fn thread_ids(&self) -> io::Result<Vec<u32>> {
+        numbers_in(self.open_dir("task")?.as_fd())
+    }
+
+    /// One of its threads.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub fn thread(&self, tid: u32) -> io::Result<Thread> {
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "unreadable stat of a thread");
+        let stat = parse_stat(&self.read(&format!("task/{tid}/stat"))?).ok_or_else(bad)?;
+        Ok(Thread {
+            tid,
+            comm: stat.comm,
+            sched: SchedClass {
+                policy: policy_name(stat.policy),
+                nice: stat.nice,
+                rt_priority: stat.rt_priority,
+            },
+        })
+    }
+
     /// Its threads, ascending; those that end meanwhile are left out.
     pub fn threads(&self) -> io::Result<Vec<Thread>> {
-        let task = self.open_dir("task")?;
-        let mut threads = Vec::new();
-        for tid in numbers_in(task.as_fd())? {
-            let Ok(bytes) = read_at(task.as_fd(), &format!("{tid}/stat")) else {
-                continue;
-            };
-            let Some(stat) = parse_stat(&bytes) else {
-                continue;
-            };
-            threads.push(Thread {
-                tid,
-                comm: stat.comm,
-                sched: SchedClass {
-                    policy: policy_name(stat.policy),
-                    nice: stat.nice,
-                    rt_priority: stat.rt_priority,
-                },
-            });
-        }
-        threads.sort_unstable_by_key(|t| t.tid);
-        Ok(threads)
+        let mut tids = self.thread_ids()?;
+        tids.sort_unstable();
+        Ok(tids
+            .into_iter()
+            .filter_map(|t| self.thread(t).ok())
+            .collect())
     }
 
     /// The words of its command line, at most 64. Its memory is read for that: only where the words
@@ -263,6 +275,24 @@ pub fn threads(pid: u32) -> io::Result<Vec<Thread>> {
     ProcDir::open(pid)?.threads()
 }
 
+/// Direct children of a process, of all its threads. None where the kernel does not tell
+/// (CONFIG_PROC_CHILDREN), or the process has ended.
+pub fn children(pid: u32) -> Vec<u32> {
+    let Ok(process) = ProcDir::open(pid) else {
+        return Vec::new();
+    };
+    let of_thread = |tid: u32| process.read(&format!("task/{tid}/children")).ok();
+    let lists = process.thread_ids().unwrap_or_default().into_iter();
+    lists
+        .filter_map(of_thread)
+        .flat_map(|list| {
+            let words = String::from_utf8_lossy(&list).into_owned();
+            let pids = words.split_ascii_whitespace().map_while(|w| w.parse().ok());
+            pids.collect::<Vec<u32>>()
+        })
+        .collect()
+}
+
 /// The process `pid`.
 ///
 /// # Errors
@@ -279,8 +309,8 @@ pub fn pid_max() -> u32 {
         .unwrap_or(1 << 22) // PID_MAX_LIMIT of a 64-bit kernel
 }
 
-/// Whether we are in the initial pid namespace: only there the pids of `/proc` are those that the
-/// kernel reports.
+/// Whether we are in the initial pid namespace: only there every process of the host has a pid. In
+/// a nested one the kernel side translates, and who is outside has pid 0.
 pub fn in_initial_pid_namespace() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|l| l.as_os_str() == INITIAL_PID_NAMESPACE)
 }
@@ -326,6 +356,16 @@ fn status_numbers(status: &[u8], key: &str) -> Vec<u32> {
                 .collect()
         })
         .unwrap_or_default()
+}
+
+/// For [`crate::fuzz`].
+pub(crate) fn fuzz(bytes: &[u8]) {
+    if let Some(stat) = parse_stat(bytes) {
+        assert!(stat.comm.len() <= 3 * bytes.len());
+    }
+    for key in ["Uid", "NSpid", "Tgid"] {
+        assert!(status_numbers(bytes, key).len() <= bytes.len());
+    }
 }
 
 /// An ordinary process for tests.

@@ -216,6 +216,11 @@ impl FdInfo {
     }
 }
 
+/// For [`crate::fuzz`].
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let _ = FdInfo::parse(bytes);
+}
+
 /// Finds the devpts instance of a master; remembers what it looked up for the length of one scan.
 struct Instances {
     pids: Vec<u32>,

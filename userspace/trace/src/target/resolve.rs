@@ -12,6 +12,7 @@
 //! only user who has matches.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 
 use super::multiplexer::{Multiplexer, Part};
 use super::proc::{ProcDir, Process, in_initial_pid_namespace, pid_max};
@@ -33,13 +34,14 @@ pub enum Ask {
 
 impl Ask {
     /// A number is a pid, the rest a name.
-    pub fn parse(typed: Option<&str>) -> Self {
-        match typed {
+    pub fn parse(typed: Option<&OsStr>) -> Self {
+        // Names are compared as /proc gives them to us, lossily decoded.
+        match typed.map(OsStr::to_string_lossy) {
             None => Self::Any,
             Some(t) if !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit()) => {
                 Self::Pid(t.parse().unwrap_or(u64::MAX))
             }
-            Some(t) => Self::Name(t.to_owned()),
+            Some(t) => Self::Name(t.into_owned()),
         }
     }
 }
@@ -141,18 +143,10 @@ pub fn target(asked: String, pids: &[u32], survey: &Survey, mut notes: Vec<Strin
     }
     if !in_initial_pid_namespace() {
         notes.push(
-            "phux-trace runs inside a pid namespace (a container): the kernel reports other pids than \
-             those seen here; run it on the host"
+            "phux-trace runs inside a pid namespace (a container): pids are those of this namespace, \
+             and processes outside it that ran instead have none"
                 .into(),
         );
-    }
-    if ptys.is_empty() {
-        let hint = if survey.refused > 0 {
-            " that this user may see; sudo shows all"
-        } else {
-            ""
-        };
-        notes.push(format!("the target holds no PTY{hint}"));
     }
     Target {
         asked,
@@ -274,13 +268,14 @@ fn by_name(
     let matches: Vec<&Process> = live
         .filter(|p| match multiplexer {
             Some(m) => Multiplexer::of(p) == Some(m),
-            None => p.comm == name || p.exe_name() == Some(name),
+            None => p.comm == name || p.exe_name().as_deref() == Some(name),
         })
         .collect();
     if matches.is_empty() {
         let candidates = masters(survey, invoker);
         return Err(ResolveError::UnknownName {
             name: visible(name).into_owned(),
+            hidden: survey.is_hidden(),
             candidates,
         });
     }
@@ -369,6 +364,7 @@ fn by_default(survey: &Survey, invoker: Invoker) -> Result<(Multiplexer, Vec<u32
     }
     if running.is_empty() {
         return Err(ResolveError::NoMultiplexer {
+            hidden: survey.is_hidden(),
             candidates: masters(survey, invoker),
         });
     }

@@ -22,7 +22,7 @@ impl Survey {
     /// Looks. Costs a few file reads a process and one call a file descriptor.
     ///
     /// # Errors
-    /// `/proc` is not mounted or not readable.
+    /// `/proc` is not mounted or not readable, or that of another pid namespace.
     pub fn take() -> io::Result<Self> {
         let mut users = Users::default();
         let mut processes = BTreeMap::new();
@@ -32,6 +32,13 @@ impl Survey {
                 continue;
             };
             processes.insert(pid, process);
+        }
+        if !processes.contains_key(&std::process::id()) {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "/proc does not show even phux-trace itself: mount it (mount -t proc proc /proc), the one \
+                 of this pid namespace",
+            ));
         }
         let visible = processes.values().filter(|p| !p.kernel_thread && !p.zombie);
         let scan = pty::scan(visible.map(|p| (p.pid, p.comm.as_str())));
@@ -66,6 +73,12 @@ impl Survey {
     /// Direct children of a process, ascending.
     pub fn children(&self, pid: u32) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(move |p| p.ppid == pid)
+    }
+
+    /// Whether `/proc` keeps other users' processes from us (mount option `hidepid`): every pid namespace has a
+    /// process 1, and we do not see it.
+    pub fn is_hidden(&self) -> bool {
+        !self.processes.contains_key(&1)
     }
 
     /// Whether the PTYs come from more than one devpts instance, so that an index alone could be

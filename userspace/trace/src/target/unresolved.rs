@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::escape::visible;
+use crate::escape::{name, visible};
 
 /// A process that could have been meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl fmt::Display for Candidates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 20;
         for c in self.0.iter().take(SHOWN) {
-            let name = visible(&c.name);
+            let name = name(&c.name);
             let s = if c.ptys == 1 { "" } else { "s" };
             write!(
                 f,
@@ -59,7 +59,7 @@ pub enum ResolveError {
         /// Highest pid.
         max: u32,
     },
-    /// No such process.
+    /// No such process that we could see.
     #[error("no process has pid {pid}; it may have ended. `phux-trace list` shows those with PTYs")]
     NoSuchPid {
         /// What was typed.
@@ -110,10 +110,12 @@ pub enum ResolveError {
         pid: u32,
     },
     /// No process of that name.
-    #[error("no process is named \"{name}\" (neither its comm nor its executable).{}", known(.candidates))]
+    #[error("no process is named \"{name}\" (neither its comm nor its executable).{}{}", known(.candidates), hint(*.hidden))]
     UnknownName {
         /// What was typed.
         name: String,
+        /// `/proc` hides other users' processes.
+        hidden: bool,
         /// Processes that hold masters.
         candidates: Candidates,
     },
@@ -132,11 +134,21 @@ pub enum ResolveError {
         candidates: Candidates,
     },
     /// No target given and no multiplexer.
-    #[error("no multiplexer runs that is known by name (phux, tmux, screen, zellij, dtach, abduco).{}", known(.candidates))]
+    #[error("no multiplexer runs that is known by name (phux, tmux, screen, zellij, dtach, abduco).{}{}", known(.candidates), hint(*.hidden))]
     NoMultiplexer {
+        /// `/proc` hides other users' processes.
+        hidden: bool,
         /// Processes that hold masters.
         candidates: Candidates,
     },
+}
+
+fn hint(hidden: bool) -> &'static str {
+    if hidden {
+        "\n/proc hides other users' processes here (mount option hidepid): sudo shows all"
+    } else {
+        ""
+    }
 }
 
 fn known(candidates: &Candidates) -> String {

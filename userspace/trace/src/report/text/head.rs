@@ -12,6 +12,14 @@ const PROCESSES: usize = 8;
 /// Costliest BPF programs listed by name.
 const PROGRAMS: usize = 3;
 
+/// What a reader must know before the verdict.
+pub(super) fn limited(page: &mut Page<'_>, report: &Report) {
+    if let Some(why) = &report.limited {
+        page.text(Tone::Plain, "", &visible(why));
+        page.line(Tone::Plain, "");
+    }
+}
+
 pub(super) fn verdict(page: &mut Page<'_>, verdict: &Verdict) {
     page.text(Tone::Bold, "", &visible(&verdict.sentence));
     for evidence in &verdict.evidence {

@@ -81,7 +81,8 @@ pub fn render_interval(report: &Report) -> String {
 
 /// The longest wait of a thread, ended or not, ns.
 fn longest(t: &ThreadRow) -> u64 {
-    t.waiting_ns.unwrap_or(0).max(t.wait.max)
+    let ended = t.account.map_or(t.wait.max, |a| a.longest);
+    t.waiting_ns.unwrap_or(0).max(ended)
 }
 
 /// `14:23:05`, UTC.

@@ -39,6 +39,7 @@ impl Default for Style {
 #[must_use]
 pub fn render(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
+    head::limited(&mut page, report);
     head::verdict(&mut page, &report.verdict);
     head::target(&mut page, report);
     head::measured(&mut page, report);

@@ -91,7 +91,7 @@ pub(super) fn glued(text: &str) -> String {
 
 /// `name(pid)`, harmless and unbreakable.
 pub(super) fn who(name: &str, pid: u32) -> String {
-    format!("{}({pid})", glued(name))
+    format!("{}({pid})", glued(&crate::escape::name(name)))
 }
 
 /// `text` and spaces up to `width` columns.

@@ -80,6 +80,13 @@ fn one(page: &mut Page<'_>, report: &Report, pty: &PtyRow) {
         ends(&pty.slave)
     );
     page.text(Tone::Bold, "", &text);
+    if ["tty", "flush"]
+        .iter()
+        .all(|c| !measured(&report.backends, c))
+    {
+        page.line(Tone::Plain, "  what passed was not measured");
+        return;
+    }
     direction(
         page,
         report,

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
@@ -164,4 +165,64 @@ fn interval_is_a_line_and_a_remark() {
         render_interval(&quiet).contains("wait      -"),
         "peers are not the target"
     );
+}
+
+/// Every text of a report, one after the other, made hostile: no view passes it on.
+#[test]
+fn no_text_of_a_report_reaches_a_terminal_raw() {
+    const EVIL: &str = "\x1b]0;x\x07\u{9b}2J\r\n\u{202e}\u{200b}";
+    fn leaves(value: &Value, path: &mut Vec<String>, found: &mut Vec<String>) {
+        match value {
+            Value::String(_) => found.push(format!("/{}", path.join("/"))),
+            Value::Array(items) => {
+                for (n, item) in items.iter().enumerate() {
+                    path.push(n.to_string());
+                    leaves(item, path, found);
+                    path.pop();
+                }
+            }
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    path.push(name.clone());
+                    leaves(field, path, found);
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut rich = sample::rich();
+    rich.limited = Some("not traced".into());
+    let whole = serde_json::to_value(&rich).expect("JSON");
+    let mut places = Vec::new();
+    leaves(&whole, &mut Vec::new(), &mut places);
+    let mut tried = 0;
+    for place in &places {
+        let mut value = whole.clone();
+        *value.pointer_mut(place).expect("a leaf") = EVIL.into();
+        // Causes, kinds and relations are words of ours.
+        let Ok(mut report) = serde_json::from_value::<Report>(value) else {
+            continue;
+        };
+        tried += 1;
+        if !place.starts_with("/verdict") {
+            report.verdict = crate::report::verdict::verdict(&report);
+        }
+        let mut json = Vec::new();
+        crate::report::json::write_ndjson(&report, &mut json).expect("memory");
+        let json = String::from_utf8(json).expect("UTF-8");
+        for view in [
+            render(&report, &Style::default()),
+            render_interval(&report),
+            json,
+        ] {
+            let mut raw = view.chars().filter(|c| *c != '\n' && !is_harmless(*c));
+            assert_eq!(raw.next(), None, "{place}: {view}");
+            assert!(
+                !view.contains("2J\n"),
+                "{place}: its newline is no line: {view}"
+            );
+        }
+    }
+    assert!(tried > 50, "{tried} of {} texts", places.len());
 }

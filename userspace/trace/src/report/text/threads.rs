@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::page::{Page, Tone, glued, left, right, who};
 use super::ran_instead;
-use crate::escape::visible;
+use crate::escape::{name, visible};
 use crate::report::model::{Dist, Relation, Report, SchedClass, ThreadRow};
 use crate::report::units::{NONE, count, duration, percent};
 use crate::report::words;
@@ -64,7 +64,8 @@ fn group(page: &mut Page<'_>, report: &Report, mut rows: Vec<&ThreadRow>) {
     }
     if !rest.is_empty() {
         let sum = |f: fn(&ThreadRow) -> u64| rest.iter().fold(0u64, |s, t| s.saturating_add(f(t)));
-        let max = rest.iter().map(|t| t.wait.max).max().unwrap_or(0);
+        let longest = |t: &&ThreadRow| t.account.map_or(t.wait.max, |a| a.longest);
+        let max = rest.iter().map(longest).max().unwrap_or(0);
         let text = format!(
             "… and {} more: waited {} in all, {} at most; ran {}",
             count(rest.len() as u64),
@@ -78,11 +79,12 @@ fn group(page: &mut Page<'_>, report: &Report, mut rows: Vec<&ThreadRow>) {
 
 /// All its waits, the one that had not ended included.
 fn waited(t: &ThreadRow) -> u64 {
-    t.wait.sum.saturating_add(t.waiting_ns.unwrap_or(0))
+    let ended = t.account.map_or(t.wait.sum, |a| a.sum);
+    ended.saturating_add(t.waiting_ns.unwrap_or(0))
 }
 
 fn row(page: &mut Page<'_>, t: &ThreadRow, window: u64) {
-    let name = visible(&t.comm);
+    let name = name(&t.comm);
     let tid = if t.tid == 0 {
         format!("×{}", count(t.threads))
     } else {
@@ -90,7 +92,7 @@ fn row(page: &mut Page<'_>, t: &ThreadRow, window: u64) {
     };
     let mut start = format!("{} {}", left(&name, NAME), right(&tid, TID));
     if start.width() > NAME + 1 + TID {
-        page.text(Tone::Plain, "", &format!("{} {tid}", glued(&t.comm)));
+        page.text(Tone::Plain, "", &format!("{} {tid}", glued(&name)));
         start = " ".repeat(NAME + 1 + TID);
     }
     let figures = if t.wait.count == 0 {
@@ -145,6 +147,17 @@ fn detail(page: &mut Page<'_>, t: &ThreadRow, report: &Report, several: bool) {
     }
     if let Some(ns) = t.waiting_ns {
         parts.push(format!("still waiting, for {} so far", duration(ns)));
+    }
+    if let Some(a) = t.account.filter(|a| a.count > 0) {
+        let each = duration(a.sum / a.count);
+        let (n, longest) = (count(a.count), duration(a.longest));
+        let waits = format!("{n} waits, {each} on average");
+        // Whether one of them was long the sums tell only if most were.
+        parts.push(if a.longest > a.sum / a.count {
+            format!("{waits}, the longest {longest} or more")
+        } else {
+            waits
+        });
     }
     if waited(t) >= WORTH_NAMING_NS {
         let share = percent(waited(t), report.window.duration_ns);

@@ -67,8 +67,8 @@ pub(super) fn nothing_wrong(report: &Report) -> Verdict {
         .filter(|(_, w)| w.any())
         .map(|(what, w)| format!("{what}: {}{}", figures(w), slow(w)))
         .collect();
-    let longest = own().max_by_key(|t| t.wait.max.max(t.waiting_ns.unwrap_or(0)));
-    if let Some(t) = longest.filter(|t| t.wait.count > 0 || t.waiting_ns.is_some()) {
+    let longest = own().max_by_key(|t| Waits::of_thread(t).longest());
+    if let Some(t) = longest.filter(|t| t.account.is_none() && Waits::of_thread(t).any()) {
         evidence.push(format!("longest wait of a thread: {}", thread(report, t)));
     }
     if !report.threads.is_empty() && report.threads.iter().all(|t| t.exited) {
@@ -82,7 +82,7 @@ pub(super) fn nothing_wrong(report: &Report) -> Verdict {
     };
     evidence.extend(limits);
 
-    let seen = kinds.iter().map(|(_, w)| w.all.count).max().unwrap_or(0);
+    let seen = kinds.iter().map(|(_, w)| w.count()).max().unwrap_or(0);
     let sentence = if seen < FEW {
         let waits = match seen {
             0 => "no wait was seen".to_owned(),
@@ -95,6 +95,16 @@ pub(super) fn nothing_wrong(report: &Report) -> Verdict {
         )
     } else {
         let longest = kinds.iter().map(|(_, w)| w.longest()).max().unwrap_or(0);
+        if threads.account.0 > 0 {
+            return Verdict {
+                cause: Cause::NothingWrong,
+                sentence: format!(
+                    "Nothing is wrong, as far as sums can tell: {}.",
+                    figures(&threads)
+                ),
+                evidence,
+            };
+        }
         format!(
             "Nothing is wrong{proviso}: no wait was long or frequent enough to feel (longest {}, \
              p99 {} of {} waits for a CPU).",

@@ -1,9 +1,9 @@
 //! The figures that led to the sentence, and what they do not cover.
 
 use super::felt::Waits;
-use super::sentence::{culprits, figures, instead, name, readers, shared, subject, thread};
+use super::sentence::{culprits, figures, instead, lives, name, readers, shared, subject, thread};
 use super::{Finding, Subject};
-use crate::escape::visible;
+use crate::escape::{name as name_of, visible};
 use crate::report::model::{Culprit, CulpritKind, PtyRow, Relation, Report, ThreadRow};
 use crate::report::units::{count, duration, percent};
 use crate::report::words::class_in_full;
@@ -22,25 +22,20 @@ pub(super) fn evidence(
     report: &Report,
 ) -> Vec<String> {
     let mut lines = Vec::new();
-    let total = worst.waits.total();
+    let total = match &worst.who {
+        Subject::Threads(t, _) if !shared(t, &worst.waits) => Waits::of_thread(t).total(),
+        _ => worst.waits.total(),
+    };
     let mut culprits = culprits(worst);
     culprits.truncate(CULPRITS);
     culprits.retain(|c| c.ns > 0 && c.ns >= total / MINOR);
     lines.extend(culprits.iter().map(|c| ran(c, total, report)));
     if let Subject::Threads(t, rest) = &worst.who {
         if shared(t, &worst.waits) {
-            let mut own = Waits::default();
-            own.add_thread(t);
-            lines.push(format!(
-                "the one that waited most: {}: {}",
-                thread(report, t),
-                figures(&own)
-            ));
-        } else if !rest.is_empty() && worst.waits.total() > 0 {
-            lines.push(format!(
-                "the figures include {} other threads of the process",
-                count(rest.len() as u64)
-            ));
+            let (t, own) = (thread(report, t), figures(&Waits::of_thread(t)));
+            lines.push(format!("the one that waited most: {t}: {own}"));
+        } else if let Some(others) = others_of(rest) {
+            lines.push(others);
         }
         lines.push(itself(t, report));
     }
@@ -77,6 +72,20 @@ pub(super) fn evidence(
     lines
 }
 
+/// What the other threads of the process waited, which is not in the sentence.
+fn others_of(rest: &[&ThreadRow]) -> Option<String> {
+    let mut waits = Waits::default();
+    rest.iter().for_each(|t| waits.add_thread(t));
+    let threads = match lives(rest.first()?, rest.get(1..)?) {
+        1 => "another thread".to_owned(),
+        n => format!("{} other threads", count(n)),
+    };
+    waits.any().then(|| {
+        let figures = figures(&waits);
+        format!("and {threads} of the process: {figures}")
+    })
+}
+
 /// The PTY, if the waits of `f` are those of its reader and that is the thread of `worst`.
 fn reader_of<'a>(f: &Finding<'a>, worst: &Finding<'_>) -> Option<&'a PtyRow> {
     match (&f.who, &worst.who) {
@@ -91,7 +100,7 @@ fn reader_of<'a>(f: &Finding<'a>, worst: &Finding<'_>) -> Option<&'a PtyRow> {
 /// `cc1plus ran 1.62s (62.1% of the waits, 812 slices), pid 15020, 15021, OTHER nice 0`.
 fn ran(c: &Culprit, total: u64, report: &Report) -> String {
     let what = match c.kind {
-        CulpritKind::Task => format!("{} ran", visible(&c.name)),
+        CulpritKind::Task => format!("{} ran", name_of(&c.name)),
         CulpritKind::Idle => "waking the idle CPU took".to_owned(),
         CulpritKind::Unknown => "who ran is not known for".to_owned(),
     };
@@ -130,7 +139,7 @@ fn ran(c: &Culprit, total: u64, report: &Report) -> String {
 fn itself(t: &ThreadRow, report: &Report) -> String {
     let window = report.window.duration_ns;
     let (time, share) = (duration(t.on_cpu_ns), percent(t.on_cpu_ns, window));
-    let waited = t.wait.sum.saturating_add(t.waiting_ns.unwrap_or(0));
+    let waited = Waits::of_thread(t).total();
     let (only, so) = if t.on_cpu_ns >= window / 2 {
         ("", ": busy as well")
     } else if t.on_cpu_ns < waited / 2 {

@@ -134,8 +134,7 @@ fn threads(report: &Report) -> Vec<Finding<'_>> {
     let mut found = Vec::new();
     for ((relation, ..), mut group) in groups {
         let delay = |t: &ThreadRow| {
-            let mut waits = Waits::default();
-            waits.add_thread(t);
+            let waits = Waits::of_thread(t);
             (waits.delay(), waits.total())
         };
         group.sort_by_cached_key(|t| Reverse(delay(t)));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::felt::Waits;
 use super::{Finding, Subject, Way};
-use crate::escape::visible;
+use crate::escape;
 use crate::report::model::{Culprit, CulpritKind, End, PtyRow, Report, ThreadRow};
 use crate::report::units::{count, duration, percent};
 use crate::report::words::{class_in_full, culprit};
@@ -12,16 +12,33 @@ use crate::report::words::{class_in_full, culprit};
 /// Who waited for what, how long, and who ran instead.
 pub(super) fn sentence(f: &Finding<'_>, report: &Report) -> String {
     let window = report.window.duration_ns;
-    let total = f.waits.total();
     let subject = begin(&subject(f, report), &f.who);
-    format!(
-        "{subject}: {} of {} ({}%) in {}{}.",
-        duration(total),
-        duration(window),
-        percent(total, window),
-        figures(&f.waits),
-        instead(f),
-    )
+    let share = |ns| {
+        let (ns, share) = (duration(ns), percent(ns, window));
+        format!("{ns} of {} ({share}%)", duration(window))
+    };
+    let (waited, waits) = match &f.who {
+        // Time of many threads is no part of the window: each has the whole of it.
+        Subject::Threads(worst, others) if shared(worst, &f.waits) => {
+            let (total, n) = (f.waits.total(), lives(worst, others));
+            let each = share(total / n);
+            let waited = format!("{} in all, {each} each on average,", duration(total));
+            (waited, figures(&f.waits))
+        }
+        // The process is judged as one; what is told here is of the thread that is named.
+        Subject::Threads(worst, _) => {
+            let own = Waits::of_thread(worst);
+            (share(own.total()), figures(&own))
+        }
+        _ => (share(f.waits.total()), figures(&f.waits)),
+    };
+    format!("{subject}: {waited} in {waits}{}.", instead(f))
+}
+
+/// Threads that a finding is about, those summed in one row counted one by one; at least 1.
+pub(super) fn lives(worst: &ThreadRow, others: &[&ThreadRow]) -> u64 {
+    let all = std::iter::once(&worst).chain(others);
+    all.fold(0u64, |n, t| n.saturating_add(t.threads.max(1)))
 }
 
 /// A sentence's capital, unless it begins with a name.
@@ -41,7 +58,7 @@ fn begin(subject: &str, who: &Subject<'_>) -> String {
 pub(super) fn subject(f: &Finding<'_>, report: &Report) -> String {
     match &f.who {
         Subject::Threads(worst, others) if shared(worst, &f.waits) => {
-            let n = count(others.len() as u64 + 1);
+            let n = count(lives(worst, others));
             format!(
                 "{n} threads of {} wait for a CPU",
                 process(report, worst.pid)
@@ -80,13 +97,11 @@ pub(super) fn subject(f: &Finding<'_>, report: &Report) -> String {
 
 /// Whether no single thread of the group lost most of the time.
 pub(super) fn shared(worst: &ThreadRow, group: &Waits) -> bool {
-    let mut own = Waits::default();
-    own.add_thread(worst);
-    own.total().saturating_mul(2) < group.total()
+    worst.threads > 1 || Waits::of_thread(worst).total().saturating_mul(2) < group.total()
 }
 
 pub(super) fn thread(report: &Report, t: &ThreadRow) -> String {
-    let name = format!("{}({})", visible(&t.comm), t.tid);
+    let name = format!("{}({})", escape::name(&t.comm), t.tid);
     if t.tid == t.pid {
         name
     } else {
@@ -96,7 +111,7 @@ pub(super) fn thread(report: &Report, t: &ThreadRow) -> String {
 
 fn process(report: &Report, pid: u32) -> String {
     match report.target.processes.iter().find(|p| p.pid == pid) {
-        Some(p) => format!("{}({pid})", visible(&p.name)),
+        Some(p) => format!("{}({pid})", escape::name(&p.name)),
         None => format!("process {pid}"),
     }
 }
@@ -127,11 +142,11 @@ pub(super) fn readers(pty: &PtyRow, way: Way) -> &[End] {
 fn reader(ends: &[End]) -> String {
     match ends {
         [] => "the reader".to_owned(),
-        [end] => format!("{}({})", visible(&end.name), end.pid),
+        [end] => format!("{}({})", escape::name(&end.name), end.pid),
         [end, more @ ..] => {
             format!(
                 "{}({}) or {} more",
-                visible(&end.name),
+                escape::name(&end.name),
                 end.pid,
                 count(more.len() as u64)
             )
@@ -152,6 +167,14 @@ pub(super) fn figures(w: &Waits) -> String {
             duration(w.all.percentile(99.0)),
             duration(w.all.max)
         )),
+    }
+    if w.account.0 > 0 {
+        parts.push(format!(
+            "{} waits ({} on average, the longest {} or more)",
+            count(w.account.0),
+            duration(w.average()),
+            duration(w.at_least_ns)
+        ));
     }
     if w.pending_ns > 0 {
         parts.push(format!(

@@ -281,6 +281,41 @@ fn work_that_moves_among_threads_is_added_up() {
 }
 
 #[test]
+fn time_of_many_threads_is_no_part_of_the_window() {
+    // Three waits of 1.2 ms among a thousand quick ones in each of 2,000 threads: 7.2 thread-seconds
+    // of ten, which nobody can feel.
+    let many = |slow| {
+        let one = move |tid| {
+            thread(
+                100,
+                tid,
+                "worker",
+                dist(&[(us(20), 1_000), (us(1_200), slow)]),
+            )
+        };
+        of((1_000..3_000).map(one).collect())
+    };
+    assert_eq!(cause(&many(3)), Cause::NothingWrong);
+    // A hundred of them in each take 1.2 % of every thread's time.
+    let v = verdict(&many(100));
+    assert_eq!(v.cause, Cause::RunQueue);
+    assert!(
+        v.sentence.starts_with(
+            "2,000 threads of tmux: server(100) wait for a CPU: 280s in all, 140ms of 10.0s (1.40%) each on average, in 2.20M waits"
+        ),
+        "{}",
+        v.sentence
+    );
+    // As many that have ended, in one row.
+    let mut report = many(0);
+    report.threads.truncate(1);
+    report.threads[0].tid = 0;
+    report.threads[0].threads = 2_000;
+    report.threads[0].wait = dist(&[(us(20), 2_000_000), (us(1_200), 6_000)]);
+    assert_eq!(cause(&report), Cause::NothingWrong);
+}
+
+#[test]
 fn one_thread_of_many_is_named() {
     let mut reader = thread(100, 103, "pty-reader", lagging());
     reader.sched = SchedClass {
@@ -289,8 +324,15 @@ fn one_thread_of_many_is_named() {
         rt_priority: 50,
     };
     let v = verdict(&of(vec![server(calm()), reader]));
-    let start = "Thread pty-reader(103) of tmux: server(100), SCHED_FIFO priority 50, waits";
+    let start = "Thread pty-reader(103) of tmux: server(100), SCHED_FIFO priority 50, waits for a \
+                 CPU: 1.51s of 10.0s (15.1%) in 1,000 waits (p50 ";
     assert!(v.sentence.starts_with(start), "{}", v.sentence);
+    let other = "and another thread of the process: 1,000 waits (p50";
+    assert!(
+        v.evidence.iter().any(|e| e.starts_with(other)),
+        "the figures of the sentence are of the thread alone: {:?}",
+        v.evidence
+    );
 }
 
 #[test]

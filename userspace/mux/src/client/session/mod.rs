@@ -1,45 +1,41 @@
-//! The loop of an attached client.
+//! The loop of an attached client: waits, and decides when to paint.
 
-use std::io::{PipeReader, Write};
+mod received;
+mod typed;
+
+use std::io::PipeReader;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use phux_perf::hop;
-use phux_wire::{ClientMessage, Deframer, ResourceId, ServerMessage, Viewport, key, mods};
+use phux_wire::{Deframer, ResourceId};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
 
-use super::input::{Input, Parser};
-use super::mirror::{End, Mirror, News};
+use super::input::Parser;
+use super::mirror::{End, Mirror};
 use super::pacer::Pacer;
 use super::paint::Painter;
 use super::report::RenderProf;
 use super::stdout::Stdout;
-use super::tty;
-use crate::perf::client::{
-    ECHO_RTT, FRAMES_PAINTED, FRAMES_RECEIVED, FRAMES_SKIPPED, LOOP_BURST_CAPPED,
-    LOOP_BURST_FRAMES, LOOP_FRAMES_WALL, LOOP_INPUT_WALL, PAINT_FULL, PAINT_SUBMIT,
-};
-use crate::perf::{Stopwatch, micros};
-use crate::term::{Scroll, Size};
+use crate::perf::Stopwatch;
+use crate::perf::client::{FRAMES_PAINTED, FRAMES_SKIPPED, PAINT_FULL, PAINT_SUBMIT};
+use crate::term::Size;
 
 /// How long a lone Escape is waited on for the rest of a sequence.
 const ESCAPE_WAIT: Duration = Duration::from_millis(10);
-/// Most frames in one go, so that keys are not kept waiting.
-const BURST_FRAMES: u64 = 1024;
-/// Most bytes read from the socket in one go, for the same reason.
-const BURST_BYTES: usize = 256 * 1024;
+/// Most bytes in one read from the socket.
+const READ_SIZE: usize = 64 * 1024;
 /// How long the server may take to say goodbye.
 const DETACH_WAIT: Duration = Duration::from_secs(1);
 /// How long the terminal may take to show the last paint.
 const LAST_PAINT: Duration = Duration::from_secs(1);
-/// An answer that takes longer than this is none.
-const ECHO_CEILING: Duration = Duration::from_secs(2);
 
 pub(super) struct Session {
     socket: UnixStream,
+    /// For what is read from the socket.
+    buf: Box<[u8]>,
     deframer: Deframer,
     mirror: Mirror,
     painter: Painter,
@@ -74,6 +70,7 @@ impl Session {
         let terminated = signal_pipe(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT])?;
         Ok(Self {
             socket,
+            buf: vec![0; READ_SIZE].into(),
             deframer,
             mirror: Mirror::new(size),
             painter: Painter::new(size),
@@ -195,161 +192,6 @@ impl Session {
             self.pacer.dirty(Instant::now());
         }
         if frames { self.read_socket() } else { Ok(None) }
-    }
-
-    fn read_terminal(&mut self) -> anyhow::Result<Option<End>> {
-        let mut buf = [0; 4096];
-        let len = match rustix::io::read(rustix::stdio::stdin(), &mut buf) {
-            Ok(0) | Err(Errno::IO) => return Ok(Some(End::Terminated)),
-            Ok(len) => len,
-            Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
-            Err(e) => return Err(e.into()),
-        };
-        let events = self.parser.feed(&buf[..len]);
-        let end = self.on_input(events)?;
-        self.escape_since = self.parser.waits().then(Instant::now);
-        Ok(end)
-    }
-
-    fn on_input(&mut self, events: Vec<Input>) -> anyhow::Result<Option<End>> {
-        let start = Instant::now();
-        let mut frames = Vec::new();
-        let mut keys = 0;
-        for event in events {
-            let Some(message) = self.message(event, start) else {
-                continue;
-            };
-            keys += u64::from(matches!(message, ClientMessage::Key(_)));
-            frames.extend_from_slice(&message.encode());
-        }
-        if !frames.is_empty() && self.socket.write_all(&frames).is_err() {
-            return Ok(Some(End::Lost));
-        }
-        if keys > 0 {
-            self.key_seq += keys;
-            self.pacer.typed(start);
-            self.echo_since.get_or_insert(start);
-            hop!(LOOP_INPUT_WALL, micros(start), self.pane_id(), self.key_seq);
-        }
-        Ok(None)
-    }
-
-    /// The frame that an event becomes; `None` where it is for this client alone.
-    fn message(&mut self, event: Input, now: Instant) -> Option<ClientMessage> {
-        if event == Input::Detach {
-            self.detaching = Some(now);
-            return Some(ClientMessage::Detach);
-        }
-        let resource = self.mirror.pane()?.clone();
-        if let Input::Key { key, mods, .. } = event {
-            let page = match key {
-                key::PAGE_UP if mods & (mods::SHIFT | mods::ALT) != 0 => Some(Scroll::PageUp),
-                key::PAGE_DOWN if mods & (mods::SHIFT | mods::ALT) != 0 => Some(Scroll::PageDown),
-                _ => None,
-            };
-            if let Some(page) = page {
-                self.mirror.screen.scroll(page);
-                self.pacer.dirty(now);
-                return None;
-            }
-            if self.mirror.screen.scrolled() > 0 {
-                self.mirror.screen.scroll(Scroll::Bottom);
-                self.pacer.dirty(now);
-            }
-        }
-        Some(event.into_message(resource))
-    }
-
-    fn on_resize(&mut self) -> anyhow::Result<()> {
-        let size = tty::size();
-        if size != self.painter.size() {
-            self.painter = Painter::new(size);
-            self.pacer.dirty(Instant::now());
-            let viewport = Viewport::cells(size.cols, size.rows);
-            self.socket
-                .write_all(&ClientMessage::ViewportResize(viewport).encode())?;
-        }
-        Ok(())
-    }
-
-    fn read_socket(&mut self) -> anyhow::Result<Option<End>> {
-        let mut buf = [0; 64 * 1024];
-        let mut total = 0;
-        loop {
-            match rustix::net::recv(&self.socket, &mut buf, RecvFlags::DONTWAIT) {
-                Ok((0, _)) | Err(Errno::CONNRESET) => {
-                    // What came before the end still counts.
-                    let end = self.on_frames()?;
-                    return Ok(end.or(Some(End::Lost)));
-                }
-                Ok((len, _)) => {
-                    self.deframer.feed(&buf[..len]);
-                    total += len;
-                    if len < buf.len() {
-                        break;
-                    }
-                }
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e.into()),
-            }
-            if total >= BURST_BYTES {
-                LOOP_BURST_CAPPED.increment();
-                break;
-            }
-        }
-        self.on_frames()
-    }
-
-    /// Handles all frames that are there.
-    fn on_frames(&mut self) -> anyhow::Result<Option<End>> {
-        let start = Stopwatch::start();
-        let mut frames = 0u64;
-        let mut end = None;
-        while end.is_none()
-            && let Some(frame) = self.deframer.next_frame()?
-        {
-            let message = ServerMessage::decode(frame)?;
-            frames += 1;
-            FRAMES_RECEIVED.increment();
-            let news = self.mirror.apply(message);
-            end = self.on_news(news);
-            if frames.is_multiple_of(BURST_FRAMES) {
-                LOOP_BURST_CAPPED.increment();
-            }
-        }
-        if frames > 0 {
-            self.frame_seq += frames;
-            hop!(LOOP_BURST_FRAMES, frames, self.pane_id(), self.frame_seq);
-            hop!(
-                LOOP_FRAMES_WALL,
-                start.micros(),
-                self.pane_id(),
-                self.frame_seq
-            );
-        }
-        Ok(end)
-    }
-
-    fn on_news(&mut self, news: News) -> Option<End> {
-        match news {
-            News::Nothing => return None,
-            News::End(end) => return Some(end),
-            News::Output => {
-                self.unpainted += 1;
-                if let Some(since) = self
-                    .echo_since
-                    .take()
-                    .filter(|t| t.elapsed() < ECHO_CEILING)
-                {
-                    self.pacer.answered(since.elapsed());
-                    hop!(ECHO_RTT, micros(since), self.pane_id(), self.key_seq);
-                }
-            }
-            News::Screen => {}
-        }
-        self.pacer.dirty(Instant::now());
-        None
     }
 
     fn paint(&mut self) {

@@ -1,0 +1,131 @@
+//! Privileges that are not needed any more are given up, and files belong to whoever asked for them.
+
+use std::io;
+
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+};
+
+/// First kernel with one link for many uprobes, of which it asks CAP_PERFMON alone.
+const UPROBE_MULTI: (u32, u32) = (6, 6);
+
+/// What a run that has begun may still have to do.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Need {
+    /// The kernel's version, where it is known.
+    pub kernel: Option<(u32, u32)>,
+    /// Connect to the socket of a server that belongs to another user.
+    pub others_sockets: bool,
+    /// End a command that may have become another user.
+    pub end_command: bool,
+}
+
+impl Need {
+    /// Run iterators and attach to what the target execs, read other users' `/proc`: and no more.
+    fn capabilities(self) -> CapabilitySet {
+        let mut keep = CapabilitySet::BPF
+            | CapabilitySet::PERFMON
+            | CapabilitySet::SYS_PTRACE
+            | CapabilitySet::DAC_READ_SEARCH;
+        if self.kernel.is_some_and(|k| k < UPROBE_MULTI) {
+            keep |= CapabilitySet::SYS_ADMIN;
+        }
+        if self.others_sockets {
+            keep |= CapabilitySet::DAC_OVERRIDE;
+        }
+        if self.end_command {
+            keep |= CapabilitySet::KILL;
+        }
+        keep
+    }
+}
+
+/// Gives up, for good, every capability of this thread that is not needed. To be called while there is no
+/// other thread.
+///
+/// # Errors
+/// The kernel refuses, which it does for no reason known.
+pub fn keep(need: Need) -> io::Result<()> {
+    let has = capabilities(None)?;
+    let kept = has.permitted & need.capabilities();
+    clear_ambient_capability_set()?;
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: has.effective & kept,
+            permitted: kept,
+            inheritable: CapabilitySet::empty(),
+        },
+    )?;
+    Ok(())
+}
+
+/// While it lives, files that this thread makes or opens are made and opened by the user who called
+/// sudo: they are his, and a link that he may not follow leads nowhere.
+#[derive(Debug)]
+pub struct AsInvoker {
+    /// What the file system took us for before.
+    was: Option<(libc::uid_t, libc::gid_t)>,
+}
+
+impl AsInvoker {
+    /// Begins. Without sudo (or pkexec) nothing changes.
+    #[must_use]
+    pub fn begin() -> AsInvoker {
+        let number = |key: &str| std::env::var(key).ok()?.parse::<u32>().ok();
+        let by_sudo = number("SUDO_UID").zip(number("SUDO_GID"));
+        let root = rustix::process::getuid().is_root();
+        let was = by_sudo.filter(|_| root).map(|(uid, gid)| switch(uid, gid));
+        AsInvoker { was }
+    }
+}
+
+impl Drop for AsInvoker {
+    fn drop(&mut self) {
+        if let Some((uid, gid)) = self.was {
+            switch(uid, gid);
+        }
+    }
+}
+
+/// Sets the ids that the file system goes by, for this thread; gives those before.
+fn switch(uid: libc::uid_t, gid: libc::gid_t) -> (libc::uid_t, libc::gid_t) {
+    // SAFETY: both take a number and return the one before; they cannot fail for root, and for others
+    // change nothing. The group first on the way down; on the way up root's right to do it is not of
+    // the file system's ids.
+    let (gid, uid) = unsafe { (libc::setfsgid(gid), libc::setfsuid(uid)) };
+    (uid.cast_unsigned(), gid.cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_needed_is_kept() {
+        let new = Need {
+            kernel: Some((6, 12)),
+            ..Need::default()
+        };
+        assert!(!new.capabilities().contains(CapabilitySet::SYS_ADMIN));
+        assert!(!new.capabilities().contains(CapabilitySet::DAC_OVERRIDE));
+        let old = Need {
+            kernel: Some((6, 1)),
+            ..new
+        };
+        assert!(old.capabilities().contains(CapabilitySet::SYS_ADMIN));
+        let wrapped = Need {
+            end_command: true,
+            ..new
+        };
+        assert!(wrapped.capabilities().contains(CapabilitySet::KILL));
+    }
+
+    #[test]
+    fn the_file_system_ids_come_back() {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        drop(AsInvoker::begin());
+        let (now, group) = switch(uid.as_raw(), gid.as_raw());
+        assert_eq!((now, group), (uid.as_raw(), gid.as_raw()));
+    }
+}
