@@ -40,6 +40,6 @@ generated!(
     pub events, "events.rs"
 );
 
-pub use probe::{ProbeSkel, ProbeSkelBuilder};
+pub use probe::{OpenProbeSkel, ProbeSkel, ProbeSkelBuilder};
 pub use selftest::{SelftestSkel, SelftestSkelBuilder};
 pub use trial::{OpenTrialSkel, TrialSkel, TrialSkelBuilder};

@@ -8,6 +8,7 @@ pub mod attach;
 pub mod bins;
 pub mod bpf;
 pub mod bpftrace;
+pub mod calls;
 pub mod classes;
 pub mod dtrace;
 pub mod echoes;

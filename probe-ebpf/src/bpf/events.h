@@ -219,6 +219,11 @@ enum loss {
 	LOSS_HOP_TABLE,      /* no room for one more hop of one more process */
 	LOSS_CLOCK_BACK,     /* a clock that ran backwards between two CPUs: counted as zero */
 	LOSS_HOP_ARG,        /* a probe's argument could not be read */
+	LOSS_CALL_RING,      /* a system call found no room in its ring */
+	LOSS_CALL_START,     /* a system call ended whose start was not seen: tracing began inside it */
+	LOSS_CALL_TABLE,     /* a system call found no room in the table of sums, or of requests under way */
+	LOSS_CALL_COMPAT,    /* a 32-bit system call, whose number means another one */
+	LOSS_URING_START,    /* an io_uring request completed whose submission was not seen */
 	LOSS_MAX,
 };
 
@@ -232,6 +237,11 @@ enum event_type {
 	EV_HOP,      /* struct ev_hop, the same */
 	EV_OFF,      /* struct ev_off, only when following echoes */
 	EV_SOCK,     /* struct ev_sock, only when following echoes */
+
+	EV_CALL = 32, /* struct ev_call: a system call, or an io_uring request, from its start to its end */
+	EV_FILE,      /* struct ev_file, and names: what a key of ev_call stands for */
+	EV_STRINGS,   /* struct ev_strings, and bytes: the paths that this thread's next EV_CALL was given */
+	EV_COMM,      /* struct ev_comm: this thread's name from now on */
 };
 
 struct ev_header {
@@ -344,6 +354,125 @@ struct pty_holder {
 	__u32 fd;
 	__u32 relation;
 	char comm[COMM_LEN];
+};
+
+/*
+ * What the kernel side must know of a system call, by its number: a word of the
+ * table that the loader fills. The first five are arguments' indexes, 7 for none.
+ */
+enum call_shape {
+	SHAPE_FD = 0,          /* shift: the descriptor, of *at() calls the directory */
+	SHAPE_FD2 = 3,         /* shift: another descriptor */
+	SHAPE_PATH = 6,        /* shift: a path */
+	SHAPE_PATH2 = 9,       /* shift: another path */
+	SHAPE_EXTRA = 12,      /* shift: a pointer to something to read */
+	SHAPE_EXTRA_KIND = 15, /* shift: enum extra_kind */
+	SHAPE_STREAMED = 1 << 17, /* told one by one */
+	SHAPE_SUMMED = 1 << 18,   /* summed up in the kernel */
+	SHAPE_OPENS = 1 << 19,    /* the result is a new descriptor */
+	SHAPE_ALTERS = 1 << 20,   /* what the descriptor is called may be other after it: connect, bind */
+	SHAPE_EXECS = 1 << 21,
+	SHAPE_BYTES = 1 << 22,    /* the result is a number of bytes */
+	SHAPE_FORKS = 1 << 23,    /* comes back twice */
+};
+
+enum extra_kind {
+	EXTRA_NONE = 0,
+	EXTRA_U32 = 1,
+	EXTRA_U64 = 2,
+	EXTRA_TIMESPEC = 3, /* as nanoseconds */
+};
+
+#define CALL_ARGS 4
+/* System calls are numbered below this; those above are not recorded. */
+#define CALL_NUMBERS 512
+/* Added to an io_uring opcode it is the number of a call. */
+#define CALL_URING 0x10000
+
+enum call_flags {
+	CALL_UNFINISHED = 1, /* still under way when recording ended: ts is then, ret means nothing */
+	CALL_NO_RETURN = 2,  /* the thread ended in it: exit, or killed */
+	CALL_FIXED = 4,      /* an io_uring request whose fd is an index into the ring's own files */
+};
+
+/*
+ * A system call. Files are named by keys (EV_FILE says what one stands for); 0: none,
+ * or not known. file is that of fd; of a call with a path what the path is relative
+ * to, and when it has opened it, what it opened; of a successful exec the program.
+ */
+struct ev_call {
+	struct ev_header h; /* ts: its end */
+	__u64 start;
+	__s64 ret;
+	__u64 wait_ns;     /* of its time: waited for a CPU */
+	__u64 blocked_ns;  /* of its time: slept */
+	__u64 gap_from;    /* end of the thread's recorded call before; 0: none */
+	__u64 gap_off_ns;  /* of the time since then: waited for a CPU, or slept */
+	__u64 file;
+	__u64 file2;
+	__u64 args[CALL_ARGS];
+	__u64 extra;       /* enum extra_kind of it; 0 where it could not be read */
+	__s32 fd;          /* -1: none; AT_FDCWD as given */
+	__s32 fd2;
+	__u32 nr;
+	__u32 flags; /* enum call_flags */
+};
+
+enum file_flags {
+	FILE_DELETED = 1, /* has no name any more */
+	FILE_CUT = 2,     /* deeper than could be told: the names nearest to the root are missing */
+	FILE_READ = 4,
+	FILE_WRITE = 8,
+};
+
+/*
+ * A file: its inode, and names. Of a file the names of the path, leaf first, each
+ * ended by a zero; of a Unix socket the address that it is bound to, as it is.
+ */
+struct ev_file {
+	struct ev_header h;
+	__u64 file;     /* the key */
+	__u64 ino;
+	__u64 peer_ino; /* of a connected Unix socket: the other end */
+	__u32 dev;
+	__u32 magic;    /* of the file system: *_MAGIC of UAPI */
+	__u16 mode;     /* S_IFMT of stat(2) */
+	__u16 flags;    /* enum file_flags */
+	__u16 names;    /* bytes that follow */
+	__u16 family;   /* of a socket: AF_* */
+	__u16 type;     /* of a socket: SOCK_* */
+	__u16 port;     /* of an IP socket: its own, and the other end's */
+	__u16 peer_port;
+	__u16 unused;
+	__u8 addr[16];  /* 4 bytes of them for AF_INET */
+	__u8 peer_addr[16];
+};
+
+/* Paths as the program gave them: of len bytes each, one after the other. */
+struct ev_strings {
+	struct ev_header h;
+	__u32 len[2];
+};
+
+struct ev_comm {
+	struct ev_header h;
+	char comm[COMM_LEN];
+	char process[COMM_LEN]; /* its leader's */
+};
+
+/* Key of call_sums. */
+struct call_key {
+	__u32 tgid;
+	__u32 nr;
+};
+
+struct call_sums {
+	struct hist duration; /* ns */
+	__u64 bytes;
+	__u64 errors;
+	__u64 wait_ns;
+	__u64 blocked_ns;
+	char process[COMM_LEN]; /* its leader's name, at the last call */
 };
 
 #endif

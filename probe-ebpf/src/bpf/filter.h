@@ -31,6 +31,20 @@ const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much wait
  */
 bool stopped;
 
+/* The system call that a thread is in, for the recorder: see syscall.h. */
+struct call {
+	__u64 start;
+	__u64 wait, blocked; /* the thread's sums when it began; between calls, when the last one ended */
+	__u64 gap_from, gap_off;
+	__u64 file, file2;
+	__u64 args[8]; /* six; eight, so that an index of three bits is one */
+	__u64 told[2]; /* the thread's name as it was told */
+	__u32 nr;
+	__u32 shape;
+	__u32 phase; /* enum call_phase */
+	__u32 unused;
+};
+
 /* Who woke a thread. */
 struct waking {
 	__u64 at; /* 0: nobody */
@@ -58,6 +72,7 @@ struct thread {
 	__u64 io_port;
 	__u32 io_op;
 	__u32 exited;
+	struct call call;
 	/* When following echoes. */
 	struct ev_off off; /* of the time off CPU under way */
 	struct waking waking; /* the last wake-up that was seen */

@@ -93,20 +93,75 @@ struct uclamp_se {
 
 struct super_block {
 	__u32 s_dev;
+	unsigned long s_magic;
 };
 
 struct inode {
 	unsigned short i_mode;
+	unsigned long i_ino;
 	__u32 i_rdev;
+	struct super_block *i_sb;
+};
+
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+};
+
+struct qstr {
+	__u32 hash;
+	const unsigned char *name;
 };
 
 struct dentry {
+	struct hlist_bl_node d_hash;
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
 	struct super_block *d_sb;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path pwd;
 };
 
 struct file {
 	struct inode *f_inode;
+	struct path f_path;
+	unsigned int f_mode;
 	void *private_data;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+};
+
+struct io_cqe {
+	int fd;
+};
+
+struct io_close {
+	int fd;
+};
+
+struct io_kiocb {
+	struct file *file;
+	unsigned long flags;
+	struct io_cqe cqe;
 };
 
 struct fdtable {
@@ -149,6 +204,8 @@ struct task_struct {
 	struct pid *thread_pid;
 	__u64 start_time;
 	char comm[16];
+	struct mm_struct *mm;
+	struct fs_struct *fs;
 	struct files_struct *files;
 	struct signal_struct *signal;
 	struct sched_entity se;
@@ -274,19 +331,38 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;
 };
 
+struct socket;
+
 struct sock {
 	struct sock_common __sk_common;
 	__u16 sk_type;
 	__u16 sk_protocol;
 	struct pid *sk_peer_pid;
-};
-
-struct unix_sock {
-	struct sock *peer;
+	struct socket *sk_socket;
 };
 
 struct socket {
 	struct sock *sk;
+};
+
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
+};
+
+struct sockaddr_un {
+	unsigned short sun_family;
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len;
+	struct sockaddr_un name[0];
+};
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
 };
 
 struct msghdr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Who is traced, over time: forks inherit, an exec changes what a process is, an exit hands the figures over. */
-#include "filter.h"
+#include "syscall.h"
 
 static __always_inline void tell_task(__u32 type, struct task_struct *p, __u32 parent, __u32 relation)
 {
@@ -69,6 +69,8 @@ static __always_inline int thread_ends(struct task_struct *p)
 		t->s.on_cpu_ns += elapsed(t->s.phase_since, now);
 	t->s.phase = PHASE_UNKNOWN;
 	t->exited = 1;
+	if (record_calls && !stopped)
+		call_without_end(t, p, now);
 	describe(t, p);
 	/* Its pid can come again, for a process that nobody named. */
 	if (last)

@@ -7,6 +7,8 @@
 #include "tty.c"
 #include "hop.c"
 #include "seed.c"
+#include "syscall.c"
+#include "uring.c"
 
 /* The kernel lends its GPL-only helpers to programs under a GPL-compatible licence. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -2,6 +2,7 @@
 /* Reads and writes on the traced PTYs, and the flush work that carries bytes from one side to the other. */
 #include "offcpu.h"
 #include "tty.h"
+#include "syscall.h"
 
 /* Syscall numbers of this architecture. */
 #include <asm/unistd.h>

@@ -15,19 +15,19 @@ const OPTIONAL: [(Feature, &str); 4] = [
 ];
 
 /// The answers.
-pub(super) struct Features {
-    pub(super) namespace: PidNamespace,
-    pub(super) fentry: Answer,
-    pub(super) sock_fentry: Answer,
-    pub(super) tracefs: bool,
-    pub(super) flush: Answer,
-    pub(super) uprobe: Answer,
-    pub(super) interrupt_time: bool,
+pub(crate) struct Features {
+    pub(crate) namespace: PidNamespace,
+    pub(crate) fentry: Answer,
+    pub(crate) sock_fentry: Answer,
+    pub(crate) tracefs: bool,
+    pub(crate) flush: Answer,
+    pub(crate) uprobe: Answer,
+    pub(crate) interrupt_time: bool,
 }
 
 impl Features {
     /// Asks the kernel, which has granted all that is [required](crate::probes::blocked::required).
-    pub(super) fn ask(namespace: PidNamespace) -> Features {
+    pub(crate) fn ask(namespace: PidNamespace) -> Features {
         // For tests, which cannot take fentry from a kernel that has it: PHUX_TRACE_WITHOUT=fentry.
         let without = |name: &str| {
             std::env::var("PHUX_TRACE_WITHOUT").is_ok_and(|w| w.split(',').any(|w| w == name))
@@ -55,7 +55,7 @@ impl Features {
     }
 
     /// What is used, and what is missing, for the report.
-    pub(super) fn backends(&self) -> Vec<Backend> {
+    pub(crate) fn backends(&self) -> Vec<Backend> {
         let backend = |capability: &str, used: Option<&str>, missing: Option<String>| Backend {
             capability: capability.into(),
             used: used.map(String::from),

@@ -11,7 +11,7 @@ const NEEDED: u64 = 256;
 ///
 /// # Errors
 /// The hard limit is too low.
-pub(super) fn raise_open_files() -> Result<()> {
+pub(crate) fn raise_open_files() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     // Of a limit of u64::MAX the kernel says "none".
     let raised = Rlimit {

@@ -7,18 +7,18 @@
 //! `/proc` and the servers themselves tell.
 
 mod assemble;
-mod backends;
+pub(crate) mod backends;
 mod clients;
 mod cost;
 mod echoes;
 mod events;
 mod hops;
 mod inside;
-mod limits;
+pub(crate) mod limits;
 mod names;
-mod processes;
-mod session;
-mod signals;
+pub(crate) mod processes;
+pub(crate) mod session;
+pub(crate) mod signals;
 mod unprivileged;
 pub mod wrapped;
 
@@ -116,7 +116,7 @@ fn columns() -> Option<usize> {
 }
 
 /// The exit status for a command that ended so (`128 + n` for a signal).
-fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status
         .code()

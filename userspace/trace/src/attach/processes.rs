@@ -30,16 +30,16 @@ struct Entry {
 
 /// All of them, by pid.
 #[derive(Debug, Default)]
-pub(super) struct Processes {
+pub(crate) struct Processes {
     by_pid: BTreeMap<u32, Entry>,
     passed: u64,
     /// The process that is to become the command of `attach -- CMD`.
-    pub(super) shim: Option<u32>,
+    pub(crate) shim: Option<u32>,
 }
 
 impl Processes {
     /// A process that was there when tracing began.
-    pub(super) fn add(&mut self, process: &Process, relation: Relation, survey: &Survey) {
+    pub(crate) fn add(&mut self, process: &Process, relation: Relation, survey: &Survey) {
         self.insert(process, relation, owner(process, survey));
     }
 
@@ -63,7 +63,7 @@ impl Processes {
     }
 
     /// A process that the target started, seen while tracing.
-    pub(super) fn came(&mut self, process: &Process, relation: Relation, survey: &Survey) {
+    pub(crate) fn came(&mut self, process: &Process, relation: Relation, survey: &Survey) {
         self.add(process, relation, survey);
         if let Some(entry) = self.by_pid.get_mut(&process.pid) {
             entry.came_later = true;
@@ -71,7 +71,7 @@ impl Processes {
     }
 
     /// A process that is not there any more; how it ended is not known.
-    pub(super) fn vanished(&mut self, pid: u32) {
+    pub(crate) fn vanished(&mut self, pid: u32) {
         let Some(entry) = self.by_pid.get_mut(&pid) else {
             return;
         };
@@ -84,7 +84,7 @@ impl Processes {
     }
 
     /// The name that a process has now, and so the program that it is.
-    pub(super) fn named(&mut self, pid: u32, name: &str) {
+    pub(crate) fn named(&mut self, pid: u32, name: &str) {
         let Some(entry) = self.by_pid.get_mut(&pid).filter(|e| e.name != name) else {
             return;
         };
@@ -95,18 +95,18 @@ impl Processes {
     }
 
     /// Why it is looked at; `None` for a stranger.
-    pub(super) fn relation(&self, pid: u32) -> Option<Relation> {
+    pub(crate) fn relation(&self, pid: u32) -> Option<Relation> {
         self.by_pid.get(&pid).map(|e| e.relation)
     }
 
     /// All that have not ended.
-    pub(super) fn living(&self) -> Vec<u32> {
+    pub(crate) fn living(&self) -> Vec<u32> {
         let living = self.by_pid.iter().filter(|(_, e)| e.ended.is_none());
         living.map(|(pid, _)| *pid).collect()
     }
 
     /// Whoever holds an end of one of the PTYs is traced, as a peer.
-    pub(super) fn add_holder(&mut self, holder: &Holder) {
+    pub(crate) fn add_holder(&mut self, holder: &Holder) {
         if self.by_pid.contains_key(&holder.pid) {
             return;
         }
@@ -131,7 +131,7 @@ impl Processes {
     }
 
     /// A traced process forked.
-    pub(super) fn forked(&mut self, task: &Task) {
+    pub(crate) fn forked(&mut self, task: &Task) {
         let parent = self.by_pid.get(&task.parent).cloned();
         let (user, owner) = parent.map_or((String::new(), None), |p| (p.user, p.owner));
         let entry = Entry {
@@ -148,7 +148,7 @@ impl Processes {
     }
 
     /// A traced process became another program. Returns what is to be said of it, if it was the target.
-    pub(super) fn execed(&mut self, task: &Task) -> Option<String> {
+    pub(crate) fn execed(&mut self, task: &Task) -> Option<String> {
         let now = proc::process(task.at.pid).ok();
         let relation = relation(task.relation);
         let before = self.by_pid.get(&task.at.pid).cloned();
@@ -187,7 +187,7 @@ impl Processes {
     }
 
     /// A process ended, with this status of wait(2).
-    pub(super) fn exited(&mut self, pid: u32, status: u32) {
+    pub(crate) fn exited(&mut self, pid: u32, status: u32) {
         let Some(entry) = self.by_pid.get_mut(&pid) else {
             return;
         };
@@ -200,7 +200,7 @@ impl Processes {
     }
 
     /// Whether every process of the target is known to have ended.
-    pub(super) fn target_ended(&self) -> bool {
+    pub(crate) fn target_ended(&self) -> bool {
         let mut target = self
             .by_pid
             .values()
@@ -209,12 +209,12 @@ impl Processes {
     }
 
     /// Whether a process has become another program while we looked.
-    pub(super) fn has_execed(&self, pid: u32) -> bool {
+    pub(crate) fn has_execed(&self, pid: u32) -> bool {
         self.by_pid.get(&pid).is_some_and(|e| e.execs > 0)
     }
 
     /// Asks what the wrapped command has started to end; the command itself is for whoever waits for it.
-    pub(super) fn terminate_target(&mut self) {
+    pub(crate) fn terminate_target(&mut self) {
         self.target_lives();
         let living = |e: &Entry| e.relation == Relation::Target && e.ended.is_none();
         let root = self.shim;
@@ -230,7 +230,7 @@ impl Processes {
     }
 
     /// Whether any process of the target still lives. Asks /proc: an event could be lost.
-    pub(super) fn target_lives(&mut self) -> bool {
+    pub(crate) fn target_lives(&mut self) -> bool {
         let mut lives = false;
         for (pid, entry) in &mut self.by_pid {
             if entry.relation != Relation::Target || entry.ended.is_some() {
@@ -250,13 +250,13 @@ impl Processes {
     }
 
     /// Role of a thread.
-    pub(super) fn role(&self, pid: u32, comm: &str, leader: bool) -> Option<String> {
+    pub(crate) fn role(&self, pid: u32, comm: &str, leader: bool) -> Option<String> {
         let owner = self.by_pid.get(&pid)?.owner;
         thread_role(owner, comm, leader).map(String::from)
     }
 
     /// Pids of the phux servers of the target.
-    pub(super) fn phux_servers(&self) -> Vec<u32> {
+    pub(crate) fn phux_servers(&self) -> Vec<u32> {
         let server = Some((Multiplexer::Phux, Part::Server));
         let of_target = |e: &Entry| e.relation == Relation::Target && e.owner == server;
         self.by_pid
@@ -267,7 +267,7 @@ impl Processes {
     }
 
     /// Pids of the target.
-    pub(super) fn targets(&self) -> Vec<u32> {
+    pub(crate) fn targets(&self) -> Vec<u32> {
         let targets = self
             .by_pid
             .iter()
@@ -276,7 +276,7 @@ impl Processes {
     }
 
     /// For the report: the target first, then by pid.
-    pub(super) fn rows(&self) -> Vec<model::Process> {
+    pub(crate) fn rows(&self) -> Vec<model::Process> {
         let mut rows: Vec<model::Process> = self
             .by_pid
             .iter()
@@ -293,13 +293,13 @@ impl Processes {
     }
 
     /// Peers that came and went while we looked; they are not in [`Processes::rows`].
-    pub(super) fn passed(&self) -> u64 {
+    pub(crate) fn passed(&self) -> u64 {
         self.passed
     }
 }
 
 /// `events::REL_*` as the report has it.
-pub(super) fn relation(raw: u32) -> Relation {
+pub(crate) fn relation(raw: u32) -> Relation {
     if raw == events::REL_TARGET {
         Relation::Target
     } else {

@@ -1,6 +1,7 @@
 //! The run itself: set up, pull until something ends it, report.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -36,11 +37,11 @@ use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
 use crate::target::{Ask, Invoker, Survey, Target, proc, resolve};
 
 /// How often the rings are emptied without being asked.
-const PULL: Duration = Duration::from_millis(100);
+pub(crate) const PULL: Duration = Duration::from_millis(100);
 /// How often we look whether the target still lives.
-const LOOK: Duration = Duration::from_millis(500);
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// Status of a run that its duration ended, as timeout(1) has it.
-const TIMED_OUT: u8 = 124;
+pub(crate) const TIMED_OUT: u8 = 124;
 
 /// Runs `attach`.
 ///
@@ -76,25 +77,8 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     // After the shim, which keeps the limit as it was.
     limits::raise_open_files()?;
     let survey = Survey::take().context("reading /proc")?;
-    let target = match &wrapped {
-        Some(w) => {
-            let mut target = resolve(&Ask::Pid(w.pid().into()), &survey, Invoker::current())?;
-            target.asked = args
-                .command
-                .iter()
-                .map(|a| a.to_string_lossy())
-                .collect::<Vec<_>>()
-                .join(" ");
-            target
-        }
-        None => {
-            let ask = match args.pid {
-                Some(pid) => Ask::Pid(pid.into()),
-                None => Ask::parse(args.target.as_deref()),
-            };
-            resolve(&ask, &survey, Invoker::current())?
-        }
-    };
+    let asked = (args.target.as_deref(), args.pid);
+    let target = find(asked, &args.command, wrapped.as_ref(), &survey)?;
 
     let namespace = match blocked::required() {
         Ok(namespace) => namespace,
@@ -211,9 +195,29 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     Ok(ended.exit_code(status))
 }
 
+/// Who is meant by a name or a pid, or is about to become the command.
+pub(crate) fn find(
+    (name, pid): (Option<&OsStr>, Option<u32>),
+    command: &[OsString],
+    wrapped: Option<&Wrapped>,
+    survey: &Survey,
+) -> Result<Target> {
+    let ask = match (wrapped, pid) {
+        (Some(w), _) => Ask::Pid(w.pid().into()),
+        (None, Some(pid)) => Ask::Pid(pid.into()),
+        (None, None) => Ask::parse(name),
+    };
+    let mut target = resolve(&ask, survey, Invoker::current())?;
+    if wrapped.is_some() {
+        let words: Vec<_> = command.iter().map(|a| a.to_string_lossy()).collect();
+        target.asked = words.join(" ");
+    }
+    Ok(target)
+}
+
 /// What ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EndedBy {
+pub(crate) enum EndedBy {
     Signal,
     Duration,
     Target,
@@ -221,7 +225,7 @@ pub(super) enum EndedBy {
 
 impl EndedBy {
     /// Our own status, given that of the wrapped command.
-    pub(super) fn exit_code(self, command: Option<ExitStatus>) -> ExitCode {
+    pub(crate) fn exit_code(self, command: Option<ExitStatus>) -> ExitCode {
         match (self, command) {
             (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
             (_, Some(status)) => exit_code(status),
@@ -230,7 +234,7 @@ impl EndedBy {
     }
 }
 
-fn describe(target: &Target) -> String {
+pub(crate) fn describe(target: &Target) -> String {
     let pids: Vec<String> = target
         .processes
         .iter()
@@ -251,14 +255,14 @@ fn describe(target: &Target) -> String {
     )
 }
 
-pub(super) async fn until(deadline: Option<Instant>) {
+pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,
     }
 }
 
-pub(super) async fn tick(interval: &mut Option<tokio::time::Interval>) {
+pub(crate) async fn tick(interval: &mut Option<tokio::time::Interval>) {
     match interval {
         Some(interval) => {
             interval.tick().await;
@@ -267,7 +271,7 @@ pub(super) async fn tick(interval: &mut Option<tokio::time::Interval>) {
     }
 }
 
-pub(super) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
+pub(crate) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
     match wrapped {
         Some(w) => w.wait().await,
         None => std::future::pending().await,
@@ -299,13 +303,13 @@ struct Session {
 
 /// The two clocks at the moment when the window began.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Start {
-    pub(super) monotonic_ns: u64,
-    pub(super) unix_ns: u64,
+pub(crate) struct Start {
+    pub(crate) monotonic_ns: u64,
+    pub(crate) unix_ns: u64,
 }
 
 impl Start {
-    pub(super) fn now() -> Start {
+    pub(crate) fn now() -> Start {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -343,6 +347,7 @@ impl Session {
             follow_echoes: !args.no_echoes,
             sock_fentry: features.sock_fentry.is_ok(),
             cpus_per_ring: args.cpus_per_ring,
+            calls: None,
         })?;
         for process in &target.processes {
             probes.add_target(process.pid)?;
@@ -600,7 +605,7 @@ impl Session {
 }
 
 /// Where and for how long.
-pub(super) fn window(start_unix_ns: u64, duration_ns: u64) -> Window {
+pub(crate) fn window(start_unix_ns: u64, duration_ns: u64) -> Window {
     Window {
         start_unix_ms: start_unix_ns / 1_000_000,
         duration_ns,
@@ -617,7 +622,7 @@ fn host() -> String {
         .into_owned()
 }
 
-fn kernel() -> String {
+pub(crate) fn kernel() -> String {
     rustix::system::uname()
         .release()
         .to_string_lossy()

@@ -11,13 +11,13 @@ use signal_hook::flag::{register, register_conditional_default};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that ask for the report.
-pub(super) struct Signals(Vec<Signal>);
+pub(crate) struct Signals(Vec<Signal>);
 
 impl Signals {
     /// From now on the first of them ends the run with its report, and a second one ends the program as
     /// if it had no handler: the kernel takes down what we loaded with the descriptors that it closes.
     /// Whatever was ignored when we started (nohup, a job in a script's background) stays ignored.
-    pub(super) fn new() -> Result<Signals> {
+    pub(crate) fn new() -> Result<Signals> {
         // Without /proc nothing goes; whoever reads it next says so.
         let ignored = ignored().unwrap_or(0);
         let asked = Arc::new(AtomicBool::new(false));
@@ -37,7 +37,7 @@ impl Signals {
     }
 
     /// Waits for one; for ever where all are ignored.
-    pub(super) async fn any(&mut self) {
+    pub(crate) async fn any(&mut self) {
         std::future::poll_fn(|cx| {
             // All are asked, so that each can wake us.
             let mut came = Poll::Pending;

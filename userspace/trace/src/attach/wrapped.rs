@@ -28,7 +28,7 @@ const NOT_EXECUTABLE: u8 = 126;
 
 /// A command that is started, or about to be.
 #[derive(Debug)]
-pub(super) struct Wrapped {
+pub(crate) struct Wrapped {
     child: tokio::process::Child,
     pid: u32,
     go: Option<std::io::PipeWriter>,
@@ -36,7 +36,7 @@ pub(super) struct Wrapped {
 
 impl Wrapped {
     /// Starts the shim. Within a tokio runtime.
-    pub(super) fn prepare(command: &[OsString]) -> Result<Wrapped> {
+    pub(crate) fn prepare(command: &[OsString]) -> Result<Wrapped> {
         let (wait, go) = std::io::pipe().context("a pipe")?;
         // The shim inherits the reading end, and only that one.
         fcntl_setfd(&wait, FdFlags::empty()).context("a pipe for the shim")?;
@@ -57,12 +57,12 @@ impl Wrapped {
     }
 
     /// Its pid, the shim's and the command's alike.
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Lets the command begin.
-    pub(super) fn go(&mut self) -> Result<()> {
+    pub(crate) fn go(&mut self) -> Result<()> {
         if let Some(mut go) = self.go.take() {
             go.write_all(b"go").context("the command's shim is gone")?;
         }
@@ -70,12 +70,12 @@ impl Wrapped {
     }
 
     /// Until it ends.
-    pub(super) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+    pub(crate) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait().await
     }
 
     /// Ends it: SIGTERM, and SIGKILL for one that does not listen.
-    pub(super) async fn end(&mut self) -> std::io::Result<ExitStatus> {
+    pub(crate) async fn end(&mut self) -> std::io::Result<ExitStatus> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Ok(status);
         }

@@ -22,6 +22,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Attach(args) => attach::run(&args),
         Command::Echo(args) => echo::run(&args),
+        Command::Record(args) => crate::record::run(&args),
         Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Probes(args) => probes::run(&args),

@@ -99,6 +99,7 @@ pub(super) fn programs(trials: &[(Feature, Answer)]) -> Check {
         follow_echoes: true,
         sock_fentry: has(Feature::SockFentry),
         cpus_per_ring: None,
+        calls: None,
     });
     match loaded {
         Ok(_unloaded_here) => Check::ok(NAME, "load"),

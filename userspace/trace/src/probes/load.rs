@@ -11,6 +11,7 @@ use probe_ebpf::events;
 use probe_ebpf::{ProbeSkel, ProbeSkelBuilder};
 use thiserror::Error;
 
+use super::calls::{self, CallOptions};
 use super::trial::{PidNamespace, explain};
 use super::{log, percpu, system};
 
@@ -43,6 +44,8 @@ pub struct Options {
     pub sock_fentry: bool,
     /// CPUs per ring, rounded up to a power of two; `None` for the default of 8.
     pub cpus_per_ring: Option<u32>,
+    /// Record system calls.
+    pub calls: Option<CallOptions>,
 }
 
 impl Options {
@@ -87,7 +90,7 @@ pub struct Probes {
     links: Vec<Link>,
     hops: Vec<Link>,
     rings: Vec<MapHandle>,
-    skel: ProbeSkel<'static>,
+    pub(super) skel: ProbeSkel<'static>,
 }
 
 impl std::fmt::Debug for Probes {
@@ -104,7 +107,7 @@ fn ring_layout(cpus: u32, cpus_per_ring: u32) -> (u32, u32) {
     (((cpus.max(1) - 1) >> shift) + 1, shift)
 }
 
-fn step<T>(
+pub(super) fn step<T>(
     what: &'static str,
     f: impl FnOnce() -> Result<T, libbpf_rs::Error>,
 ) -> Result<T, LoadError> {
@@ -122,6 +125,10 @@ impl Probes {
             .ok()
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(1);
+        let ring_bytes = match options.calls {
+            Some(_) => calls::RING_BYTES,
+            None => RING_BYTES,
+        };
         let (n_rings, shift) = ring_layout(cpus, options.cpus_per_ring.unwrap_or(CPUS_PER_RING));
 
         // The skeleton borrows its object for as long as it lives. This cell holds
@@ -143,7 +150,7 @@ impl Probes {
                 ro.tty_by_call = !options.fentry;
                 ro.sock_by_call = options.sock_by_call();
                 ro.ring_shift = shift;
-                ro.ring_wake_bytes = RING_BYTES / 4;
+                ro.ring_wake_bytes = ring_bytes / 4;
             }
             open.maps.cpus.set_max_entries(cpus)?;
             open.maps.rings.set_max_entries(n_rings)?;
@@ -203,12 +210,13 @@ impl Probes {
                 program.set_autoload(options.flush);
             }
             p.hop.set_autoload(options.uprobe);
+            calls::configure(&mut open, options.calls.as_ref())?;
             open.load()
         })?;
 
         let mut rings = Vec::new();
         for i in 0..n_rings {
-            let ring = step("a ring buffer", new_ring)?;
+            let ring = step("a ring buffer", || new_ring(ring_bytes))?;
             step("a ring buffer", || {
                 let fd = ring.as_fd().as_raw_fd() as u32;
                 skel.maps
@@ -217,12 +225,16 @@ impl Probes {
             })?;
             rings.push(ring);
         }
-        Ok(Probes {
+        let probes = Probes {
             links: Vec::new(),
             hops: Vec::new(),
             rings,
             skel,
-        })
+        };
+        if let Some(calls) = &options.calls {
+            probes.name_threads(calls)?;
+        }
+        Ok(probes)
     }
 
     /// Names a process to trace before [`Probes::seed`], or one whose exec must not end its being the target.
@@ -316,6 +328,8 @@ impl Probes {
                 .attach()
                 .or_else(|_| p.process_exit_btf.attach_trace())
         })?);
+        let calls = self.attach_calls()?;
+        self.links.extend(calls);
         Ok(())
     }
 
@@ -446,15 +460,15 @@ fn conn_key() -> [u64; 2] {
     [random.hash_one(0), random.hash_one(1)]
 }
 
-fn new_ring() -> libbpf_rs::Result<MapHandle> {
+fn new_ring(bytes: u32) -> libbpf_rs::Result<MapHandle> {
     let opts = libbpf_rs::libbpf_sys::bpf_map_create_opts {
         sz: std::mem::size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as u64,
         ..Default::default()
     };
-    MapHandle::create(MapType::RingBuf, Some("phux_ring"), 0, 0, RING_BYTES, &opts)
+    MapHandle::create(MapType::RingBuf, Some("phux_ring"), 0, 0, bytes, &opts)
 }
 
-fn run_iterator(program: &libbpf_rs::ProgramMut<'_>) -> Result<Vec<u8>, LoadError> {
+pub(super) fn run_iterator(program: &libbpf_rs::ProgramMut<'_>) -> Result<Vec<u8>, LoadError> {
     use std::io::Read;
     step("a task iterator", || {
         let link = program.attach()?;

@@ -48,6 +48,14 @@ pub fn write_echo_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()
 }
 
 fn write_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {
+    write_value(line, out)
+}
+
+/// Writes one line of compact JSON that is harmless on a terminal.
+///
+/// # Errors
+/// Those of the writer.
+pub(crate) fn write_value(line: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     line.serialize(&mut Serializer::with_formatter(&mut *out, Plain))?;
     out.write_all(b"\n")
 }

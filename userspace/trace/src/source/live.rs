@@ -12,9 +12,14 @@ use thiserror::Error;
 use tokio::io::unix::AsyncFd;
 
 use super::event::Event;
+use super::held::{Held, SETTLED_NS};
 use super::raw::{self, Pod};
 use crate::probes::{LoadError, Probes};
 use crate::stats::{FlushStat, Holder, IoKey, IoStat, KernelState, PtyId, Side, ThreadStat, hist};
+use crate::syscalls::stats::Figures;
+
+/// Records that are taken from a ring before others have their turn.
+const SHARE: usize = 1 << 16;
 
 /// Why something could not be read from the kernel.
 #[derive(Debug, Error)]
@@ -37,8 +42,23 @@ pub struct Live {
     flush: HashMap<MapData, Pod<events::flush_key>, Pod<events::flush_stats>>,
     hops: HashMap<MapData, Pod<events::hop_key>, Pod<events::hist>>,
     losses: PerCpuArray<MapData, u64>,
+    call_sums: Option<HashMap<MapData, Pod<events::call_key>, Pod<events::call_sums>>>,
     /// Records that could not be decoded.
     undecodable: u64,
+    held: Held,
+}
+
+/// System calls of one process and number that the kernel has summed up.
+#[derive(Debug, Clone)]
+pub struct CallSums {
+    /// Process.
+    pub pid: u32,
+    /// Its name, at the last of them.
+    pub process: String,
+    /// Number of the call.
+    pub nr: u32,
+    /// Their sums.
+    pub figures: Figures,
 }
 
 impl std::fmt::Debug for Live {
@@ -66,7 +86,9 @@ impl Live {
             flush: Map::HashMap(MapData::from_fd(fds.pty_flush)?).try_into()?,
             hops: Map::HashMap(MapData::from_fd(fds.hop_stats)?).try_into()?,
             losses: Map::PerCpuArray(MapData::from_fd(fds.losses)?).try_into()?,
+            call_sums: None,
             undecodable: 0,
+            held: Held::default(),
         })
     }
 
@@ -104,6 +126,79 @@ impl Live {
     pub fn lost_events(&self) -> Result<u64, SourceError> {
         let by_cpu = self.losses.get(&events::LOSS_RING_FULL, 0)?;
         Ok(by_cpu.iter().sum())
+    }
+
+    /// Opens what is there only when system calls are recorded.
+    pub fn open_calls(&mut self, probes: &Probes) -> Result<(), SourceError> {
+        let fd = probes.call_sums_fd()?;
+        self.call_sums = Some(Map::HashMap(MapData::from_fd(fd)?).try_into()?);
+        Ok(())
+    }
+
+    /// Gives the records in the rings as they are, in an order in which what is told about a file
+    /// or a thread comes before the call that needs it. Not more than a share at a time: whether
+    /// there was more. At the `end` nothing is held back for what another ring may still have.
+    pub fn records(&mut self, end: bool, mut take: impl FnMut(&[u8])) -> bool {
+        let began = monotonic_ns();
+        if let [ring] = self.rings.as_mut_slice() {
+            // One ring has them in that order already.
+            for _ in 0..SHARE {
+                match ring.get_mut().next() {
+                    Some(record) => take(&record),
+                    None => return false,
+                }
+            }
+            return true;
+        }
+        let mut more = false;
+        for ring in &mut self.rings {
+            let mut left = SHARE;
+            while left > 0 {
+                match ring.get_mut().next() {
+                    Some(record) => self.held.push(&record),
+                    None => break,
+                }
+                left -= 1;
+            }
+            more |= left == 0;
+        }
+        let settled = if end {
+            u64::MAX
+        } else {
+            began.saturating_sub(SETTLED_NS)
+        };
+        self.held.give(settled, take);
+        more
+    }
+
+    /// What the kernel has summed up of system calls.
+    pub fn call_sums(&self) -> Vec<CallSums> {
+        let Some(map) = &self.call_sums else {
+            return Vec::new();
+        };
+        entries(map.iter())
+            .map(|(key, sums)| {
+                let figures = Figures {
+                    duration: hist(&sums.duration),
+                    errors: sums.errors,
+                    bytes: sums.bytes,
+                    wait_ns: sums.wait_ns,
+                    blocked_ns: sums.blocked_ns,
+                };
+                CallSums {
+                    pid: key.tgid,
+                    process: crate::stats::comm(&sums.process),
+                    nr: key.nr,
+                    figures,
+                }
+            })
+            .collect()
+    }
+
+    /// Losses so far, by `events::LOSS_*`.
+    pub fn losses(&self) -> Result<BTreeMap<u32, u64>, SourceError> {
+        let count = |class: u32| Ok((class, self.losses.get(&class, 0)?.iter().sum()));
+        (0..events::LOSS_MAX).map(count).collect()
     }
 
     /// The values of each hop so far, by process and hop id.
@@ -147,10 +242,7 @@ impl Live {
                 .insert((PtyId::from(key.pty), side), FlushStat::from(&value));
         }
         state.hops = self.hops();
-        for class in 0..events::LOSS_MAX {
-            let by_cpu = self.losses.get(&class, 0)?;
-            state.losses.insert(class, by_cpu.iter().sum());
-        }
+        state.losses = self.losses()?;
         state.undecodable = self.undecodable;
         state.missed = probes.missed();
         Ok(state)

@@ -5,8 +5,9 @@
 
 mod decode;
 pub mod event;
+mod held;
 pub mod live;
-mod raw;
+pub(crate) mod raw;
 
 pub use event::Event;
 pub use live::{Live, SourceError};

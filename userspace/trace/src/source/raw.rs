@@ -9,7 +9,7 @@ use probe_ebpf::events;
 ///
 /// # Safety
 /// Only for types of `events.h`, which holds nothing else.
-pub(super) unsafe trait Record: Copy + 'static {}
+pub(crate) unsafe trait Record: Copy + 'static {}
 
 macro_rules! records {
     ($($t:ident),* $(,)?) => {$(
@@ -33,11 +33,17 @@ records!(
     flush_key,
     flush_stats,
     hop_key,
-    hist
+    hist,
+    ev_call,
+    ev_file,
+    ev_strings,
+    ev_comm,
+    call_key,
+    call_sums
 );
 
 /// The record at the start of these bytes; `None` if they are too few.
-pub(super) fn read<T: Record>(bytes: &[u8]) -> Option<T> {
+pub(crate) fn read<T: Record>(bytes: &[u8]) -> Option<T> {
     if bytes.len() < size_of::<T>() {
         return None;
     }
@@ -47,14 +53,14 @@ pub(super) fn read<T: Record>(bytes: &[u8]) -> Option<T> {
 }
 
 /// All records in these bytes; a torn last one is left out.
-pub(super) fn read_all<T: Record>(bytes: &[u8]) -> impl Iterator<Item = T> + '_ {
+pub(crate) fn read_all<T: Record>(bytes: &[u8]) -> impl Iterator<Item = T> + '_ {
     bytes.chunks_exact(size_of::<T>()).filter_map(read)
 }
 
 /// For aya, whose maps want a type of this crate as key and value.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Pod<T: Record>(pub(super) T);
+pub(crate) struct Pod<T: Record>(pub(crate) T);
 
 // SAFETY: transparent over a Record, for which any bytes are a value.
 unsafe impl<T: Record> aya::Pod for Pod<T> {}

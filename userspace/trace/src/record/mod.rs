@@ -1,0 +1,11 @@
+//! One run of `record`: the system calls of a target, told as a summary, or one by one.
+//!
+//! [`select`] turns options into what the kernel side filters by; [`session`] holds the run
+//! together; [`summary`] is what a person reads, [`json`] what a program does.
+
+mod json;
+mod select;
+mod session;
+mod summary;
+
+pub use session::run;
