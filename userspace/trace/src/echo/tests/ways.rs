@@ -167,6 +167,35 @@ fn what_ran_instead_stands_at_the_link_and_sums_to_the_wait() {
     assert_eq!(chains[0].begin, BASE + 1000);
 }
 
+#[test]
+fn an_event_loop_may_sleep_between_reading_a_key_and_writing_it() {
+    let nap = |cause: &str| {
+        let nap = format!("13-20014-20014 tmux off {cause}\n 20014-20016 tmux write pane.m 1");
+        let script = TMUX
+            .replace("14-16      tmux write pane.m 1", &nap)
+            .replace(
+                "15-20-24   kw flush pane.s",
+                "20015-20020-20024 kw flush pane.s",
+            );
+        let end = script.find("18-60-62").expect("the answer");
+        one(&script[..end], &["tmux"])
+    };
+    let timer = nap("irq");
+    assert!(
+        timer.starts_with("1B unread\nTerminalInputFlush"),
+        "{timer}"
+    );
+    assert!(
+        timer.contains("ServerInput tmux 12-20014: cpu 1 blocked 20001"),
+        "{timer}"
+    );
+    let other = nap("task vi");
+    assert!(
+        other.starts_with("1B unread inexact\nTerminalInputFlush"),
+        "{other}"
+    );
+}
+
 /// The program sat in its read when tracing began, so that no record tells of it; and the kworker,
 /// preempted by it, was still at work when it slept again.
 #[test]
