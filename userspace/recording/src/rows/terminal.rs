@@ -164,7 +164,7 @@ record! {
         pid: u32 = Dictionary,
         /// Bytes of the input.
         bytes: u64 = Delta,
-        /// How it ended: `complete`, or why not.
+        /// How it ended: `echoed`, `silent`, `unread`, `late`, `undelivered`, `lost`, `open`.
         end: Name = Dictionary,
         /// How many links it has.
         links: u32 = Delta,
