@@ -26,6 +26,11 @@ pub fn row(call: &Call) -> Syscall {
         io_uring: request.is_some(),
         cpu: u16::try_from(call.cpu).unwrap_or(u16::MAX),
         fd: call.fd,
+        outcome: Name::fixed(match call.end {
+            End::Returned => "returned",
+            End::NoReturn => "no_return",
+            End::UnderWay => "under_way",
+        }),
         ret: if returned { call.ret } else { 0 },
         errno: call.errno(),
         bytes: call.bytes,

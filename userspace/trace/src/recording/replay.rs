@@ -143,5 +143,11 @@ pub fn report(run: &Run, analysis: &Analysis, losses: Vec<Loss>, end_ns: u64) ->
         report.notes.push(how);
     }
     report.verdict = verdict(&report);
+    if report.verdict.cause == Cause::NoData {
+        // Threads may well have run: their rows are not in this report.
+        report.verdict.sentence =
+            "Too few echoes were recorded to judge: type in the terminal while it is recorded."
+                .into();
+    }
     report
 }
