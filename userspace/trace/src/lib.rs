@@ -17,3 +17,4 @@ pub mod source;
 pub mod stats;
 pub mod syscalls;
 pub mod target;
+mod tui;

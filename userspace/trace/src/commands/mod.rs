@@ -13,6 +13,7 @@ pub mod man;
 pub mod probes;
 pub mod schema;
 mod style;
+pub mod top;
 
 /// Runs the command that was typed.
 ///
@@ -22,6 +23,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Attach(args) => attach::run(&args),
         Command::Echo(args) => echo::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Record(args) => crate::record::run(&args),
         Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(&args),
