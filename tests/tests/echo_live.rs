@@ -136,8 +136,9 @@ fn tmux() {
     let mut way = vec!["terminal_input_flush", "client_read", "server_input"];
     way.extend(BARE);
     way.extend(["server_output", "client_write"]);
-    let ways = told.echoes.iter().filter(|e| e.way() == way).count();
-    assert_eq!(ways, 60, "{:?}", told.echoes.first());
+    let others: Vec<_> = told.echoes.iter().filter(|e| e.way() != way).collect();
+    let ids: Vec<u64> = others.iter().map(|e| e.id).collect();
+    assert!(others.is_empty(), "{ids:?}: {others:?}");
 }
 
 #[test]

@@ -71,6 +71,18 @@ static __always_inline __u64 mix(__u64 h, __u64 v)
 	return h ^ h >> 29;
 }
 
+/*
+ * Not above max, and so that the verifier of 6.1 sees it too: it forgets what it knew of
+ * a number that was kept on the stack, and the compiler leaves out a second comparison.
+ */
+static __always_inline __u64 bounded(__u64 value, __u64 max)
+{
+	barrier_var(value);
+	if (value > max)
+		value = max;
+	return value;
+}
+
 struct naming {
 	struct scratch *s;
 	struct dentry *dentry;
@@ -182,9 +194,9 @@ __noinline __u64 tell_file(__u64 address, __u64 file_addr, __u64 dentry_addr, __
 	struct known now = {}, *known;
 	struct inode *inode;
 	struct ev_file *ev;
-	__u32 size, mode;
+	__u64 key, size;
 	void *ring;
-	__u64 key;
+	__u32 mode;
 
 	if (!s || !dentry)
 		return 0;
@@ -222,10 +234,7 @@ __noinline __u64 tell_file(__u64 address, __u64 file_addr, __u64 dentry_addr, __
 	header(&ev->h, EV_FILE, bpf_ktime_get_ns());
 	ev->file = key;
 	ring = this_ring();
-	size = ev->names;
-	if (size > STRING_MAX + NAME_SIZE)
-		size = STRING_MAX + NAME_SIZE;
-	size += sizeof(*ev);
+	size = bounded(ev->names, STRING_MAX + NAME_SIZE) + sizeof(*ev);
 	/* data follows the larger head, which this one is. */
 	_Static_assert(sizeof(struct ev_file) >= sizeof(struct ev_strings), "scratch");
 	if (!ring || bpf_ringbuf_output(ring, s, size, wake_flags(ring)))

@@ -86,7 +86,8 @@ static __always_inline bool starts_at_cwd(struct call *c, __u32 fd_shift)
 /* The paths of a call as it was given them. By now the kernel has read them, so they are in memory. */
 static __always_inline void tell_strings(struct task_struct *me, struct call *c, long ret, __u64 now)
 {
-	__u32 of = SCRATCH_END, shape = c->shape, used = 0;
+	__u32 of = SCRATCH_END, shape = c->shape;
+	__u64 used = 0;
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &of);
 	void *ring = this_ring();
 	bool relative;
@@ -97,24 +98,25 @@ static __always_inline void tell_strings(struct task_struct *me, struct call *c,
 		return;
 	data = (char *)(&s->strings + 1);
 	n = bpf_probe_read_user_str(data, STRING_MAX, (void *)c->args[shape >> SHAPE_PATH & 7]);
-	if (n > 0 && n <= STRING_MAX)
-		used = n;
+	if (n > 0)
+		used = bounded(n, STRING_MAX);
 	s->strings.len[0] = used;
 	s->strings.len[1] = 0;
 	relative = used > 1 && data[0] != '/';
 	if ((shape >> SHAPE_PATH2 & 7) != 7) {
-		n = bpf_probe_read_user_str(data + used, STRING_MAX,
+		char *second = data + bounded(used, STRING_MAX);
+
+		n = bpf_probe_read_user_str(second, STRING_MAX,
 					    (void *)c->args[shape >> SHAPE_PATH2 & 7]);
-		if (n > 0 && n <= STRING_MAX) {
+		if (n > 0) {
 			s->strings.len[1] = n;
-			relative |= n > 1 && data[used] != '/';
+			relative |= n > 1 && second[0] != '/';
 			used += n;
 		}
 	}
 	header(&s->strings.h, EV_STRINGS, now);
-	if (used > 2 * STRING_MAX)
-		used = 2 * STRING_MAX;
-	if (!ring || bpf_ringbuf_output(ring, s, sizeof(s->strings) + used, wake_flags(ring)))
+	used = bounded(used, 2 * STRING_MAX) + sizeof(s->strings);
+	if (!ring || bpf_ringbuf_output(ring, s, used, wake_flags(ring)))
 		lose(LOSS_CALL_RING);
 	if (!relative)
 		return;

@@ -35,7 +35,7 @@ impl Features {
         let asked: Vec<Feature> = OPTIONAL
             .into_iter()
             // A kernel that refuses fentry refuses it everywhere.
-            .filter(|(_, name)| !without(name) && !(name.contains("fentry") && without("fentry")))
+            .filter(|(_, name)| !(without(name) || name.contains("fentry") && without("fentry")))
             .map(|(feature, _)| feature)
             .collect();
         let answers = trial::try_features(&asked);

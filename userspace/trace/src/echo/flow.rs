@@ -2,6 +2,11 @@
 
 use std::collections::VecDeque;
 
+/// The kernel takes a write to a PTY in chunks of so many bytes (`tty_write`).
+const CHUNK: u64 = 2048;
+/// Writes that are looked through for one of a thread.
+const RECENT: usize = 64;
+
 /// A call that moved bytes `from..until` of a flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Call {
@@ -110,6 +115,14 @@ impl Flow {
             Some(w) => w.until,
             None => self.writes.front().map_or(self.written, |w| w.from),
         }
+    }
+
+    /// The position up to which `tid` had surely written at that time, whether its call had
+    /// returned or not: it had handed over its first chunk.
+    pub(super) fn begun_by(&self, tid: u32, ns: u64) -> u64 {
+        let mut recent = self.writes.iter().rev().take(RECENT);
+        let write = recent.find(|w| w.tid == tid && w.begin <= ns);
+        write.map_or(0, |w| w.until.min(w.from + CHUNK))
     }
 
     /// What became of the byte at the beginning of `write`.

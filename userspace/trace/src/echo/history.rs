@@ -82,8 +82,8 @@ pub(super) struct Pipe {
     pub(super) flow: Flow,
     /// They follow each other: work never runs beside itself.
     pub(super) flushes: VecDeque<Flush>,
-    /// Whom they woke: process, thread, when that was on a CPU.
-    woken: VecDeque<(u32, u32, u64)>,
+    /// Whom they woke.
+    woken: VecDeque<Edge>,
 }
 
 impl Pipe {
@@ -102,8 +102,8 @@ impl Pipe {
     /// The first thread that this flush work woke, and when it was on a CPU, as a call: of a read
     /// that was not seen, since it was called before tracing began.
     pub(super) fn unseen_read(&self, flush: &Flush, until: u64) -> Option<Call> {
-        let first = self.woken.partition_point(|w| w.2 < flush.started);
-        let (pid, tid, ts) = *self.woken.get(first)?;
+        let first = self.woken.partition_point(|w| w.ts < flush.started);
+        let Edge { pid, tid, ts, .. } = *self.woken.get(first)?;
         let next = self.flushes_from(flush.started + 1).next();
         let before_next = next.is_none_or(|f| ts <= f.started);
         (before_next && ts <= until).then_some(Call {
@@ -115,11 +115,23 @@ impl Pipe {
         })
     }
 
-    /// Everything up to here had been brought to the reader by `ns`.
+    /// The position up to which this flush work brought bytes, at least.
+    fn brought_by(&self, flush: &Flush) -> u64 {
+        // The write that queued it may not have returned when the kworker began.
+        let own = self.flow.begun_by(flush.queued_by_tid, flush.queued);
+        self.flow.written_at(flush.started).max(own)
+    }
+
+    /// Everything up to here had been brought to a reader that goes to sleep at `ns`: by the work
+    /// that had ended, and by the work that had woken it, which may go on after the reader.
     fn flushed_at(&self, ns: u64) -> u64 {
         let later = self.flushes.partition_point(|f| f.at.ts <= ns);
-        let last = later.checked_sub(1).and_then(|i| self.flushes.get(i));
-        last.map_or(0, |f| self.flow.written_at(f.started))
+        let ended = later.checked_sub(1).and_then(|i| self.flushes.get(i));
+        let later = self.woken.partition_point(|w| w.ts <= ns);
+        let woken = later.checked_sub(1).and_then(|i| self.woken.get(i));
+        let woke = woken.and_then(|w| self.flush_before(w.at));
+        let all = ended.into_iter().chain(woke);
+        all.map(|f| self.brought_by(f)).max().unwrap_or(0)
     }
 }
 
@@ -264,7 +276,7 @@ impl History {
         let (tid, pid, at, ts) = (off.at.tid, off.at.pid, off.runnable, off.at.ts);
         if let Some(pipe) = off.woken_by_flush {
             let pipe = self.pipes.entry(pipe).or_default();
-            pipe.woken.push_back((pid, tid, ts));
+            pipe.woken.push_back(Edge { at, tid, pid, ts });
         }
         if let Wake::Task { pid: p, tid: waker } = off.wake
             && off.woken_by_flush.is_none()
@@ -323,7 +335,7 @@ impl History {
         for pipe in self.pipes.values_mut() {
             pipe.flow.forget(ns);
             pop_while(&mut pipe.flushes, |f| f.at.ts < ns);
-            pop_while(&mut pipe.woken, |w| w.2 < ns);
+            pop_while(&mut pipe.woken, |w| w.ts < ns);
         }
         for conn in self.conns.values_mut() {
             conn.sent.iter_mut().for_each(|f| f.forget(ns));

@@ -15,6 +15,9 @@ const DEPTH: u32 = 8;
 /// Acts of one thread that are looked through for a cause: who did more since it last slept, or
 /// never sleeps, has none that could be told.
 const LOOK_BACK: usize = 256;
+/// How old what a thread has read may be when it writes it after a sleep: the pauses that event loops
+/// make are shorter (an escape sequence is waited for 50 ms), and keys are further apart.
+const NAP_NS: u64 = 60_000_000;
 /// Sleeps that only a timer or an interrupt ended, after which a thread still does the same.
 const NAPS: usize = 8;
 
@@ -267,7 +270,24 @@ fn back(
             exact: true,
         });
     }
-    let wake = wake.filter(|_| depth > 0)?;
+    let handed = || handed_over(history, thread, wake?, step, source, depth);
+    handed().or_else(|| before_a_nap(thread, step, source))
+}
+
+/// By the thread of its process that woke it.
+fn handed_over(
+    history: &History,
+    thread: &Thread,
+    wake: &Off,
+    step: Step,
+    source: &impl Fn(&Act) -> bool,
+    depth: u32,
+) -> Option<Found> {
+    let Step {
+        pid,
+        tid: _,
+        until: at,
+    } = step;
     let Wake::Task {
         pid: of,
         tid: waker,
@@ -275,7 +295,7 @@ fn back(
     else {
         return None;
     };
-    if of != pid {
+    if of != pid || depth == 0 {
         return None;
     }
     // It has written already since it was woken: that was what it was woken for.
@@ -289,6 +309,29 @@ fn back(
     found.exact &= !spent;
     found.steps.push(step);
     Some(found)
+}
+
+/// By itself, though it slept in between: an event loop that reads a key and writes it in a later
+/// turn. What it has read has not been written yet, and is not old; a sleep that a timer did not
+/// end leaves it open whether it is the cause.
+fn before_a_nap(thread: &Thread, step: Step, source: &impl Fn(&Act) -> bool) -> Option<Found> {
+    let at = step.until;
+    let act = thread
+        .acts_back_from(at)
+        .take(LOOK_BACK)
+        .take_while(|a| a.call.end.saturating_add(NAP_NS) >= at)
+        .take_while(|a| !matches!(a.deed, Deed::Write(_, Side::Master)))
+        .find(|a| source(a))?;
+    let mut sleeps = thread.time.sleeps_from(act.call.end);
+    let exact = sleeps
+        .by_ref()
+        .take_while(|o| o.at.ts <= at)
+        .all(|o| o.wake == Wake::Interrupt);
+    Some(Found {
+        act: *act,
+        steps: vec![step],
+        exact,
+    })
 }
 
 /// When `waker` woke the thread that made this call, if that was within `from..=until` and

@@ -167,6 +167,64 @@ fn what_ran_instead_stands_at_the_link_and_sums_to_the_wait() {
     assert_eq!(chains[0].begin, BASE + 1000);
 }
 
+#[test]
+fn an_event_loop_may_sleep_between_reading_a_key_and_writing_it() {
+    let nap = |cause: &str| {
+        let nap = format!("13-20014-20014 tmux off {cause}\n 20014-20016 tmux write pane.m 1");
+        let script = TMUX
+            .replace("14-16      tmux write pane.m 1", &nap)
+            .replace(
+                "15-20-24   kw flush pane.s",
+                "20015-20020-20024 kw flush pane.s",
+            );
+        let end = script.find("18-60-62").expect("the answer");
+        one(&script[..end], &["tmux"])
+    };
+    let timer = nap("irq");
+    assert!(
+        timer.starts_with("1B unread\nTerminalInputFlush"),
+        "{timer}"
+    );
+    assert!(
+        timer.contains("ServerInput tmux 12-20014: cpu 1 blocked 20001"),
+        "{timer}"
+    );
+    let other = nap("task vi");
+    assert!(
+        other.starts_with("1B unread inexact\nTerminalInputFlush"),
+        "{other}"
+    );
+}
+
+/// The program sat in its read when tracing began, so that no record tells of it; and the kworker,
+/// preempted by it, was still at work when it slept again.
+#[test]
+fn a_read_that_was_called_before_tracing_began_is_no_later_one() {
+    let script = "
+        0-60           term write pane.m 1
+        1-5-90         kw flush pane.s by term
+        0-7-9          sh off flush pane.s
+        13-15          sh write pane.s 1
+        14-18-21       kw2 flush pane.m by sh
+        61-61-62       term off preempt
+        63-64          term read pane.m 1
+        50000-50002    term write pane.m 1
+        50001-50005-50008 kw flush pane.s by term
+        20-50007-50009 sh off flush pane.s
+        16-50011       sh read pane.s 1
+        50013-50015    sh write pane.s 1
+        50014-50018-50021 kw flush pane.m by sh
+        50003-50020-50022 term off flush pane.m
+        50023-50024    term read pane.m 1
+    ";
+    let mut world = World::default();
+    world.script(script, 0, "");
+    let (chains, counts) = world.run_until(&["term"], 3_000_000);
+    assert_eq!((counts.inputs, counts.echoed), (2, 2));
+    let told: Vec<_> = chains.iter().map(|c| (c.length_ns(), c.inexact)).collect();
+    assert_eq!(told, [(64_000, true), (24_000, false)]);
+}
+
 /// Hops of phux as they are beside [`PHUX`]: ids 1–4, pane 7, frame 3.
 const HOPS: &str = "
     50  phux/writer hop 1 5 7 9
