@@ -1,8 +1,8 @@
 //! A person at a terminal: a program on a PTY of its own, keys typed at it one by one, and what it shows.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -101,16 +101,54 @@ impl Terminal {
         self.index
     }
 
+    /// Its master, whose modes are the terminal's.
+    pub fn master(&self) -> BorrowedFd<'_> {
+        self.keyboard.as_fd()
+    }
+
     /// Waits until it has shown `text`.
     pub fn wait_for_text(&mut self, text: &str) {
+        self.read_until(text);
+    }
+
+    /// Waits until it has shown `text`; gives all that it has shown meanwhile.
+    pub fn read_until(&mut self, text: &str) -> String {
+        match self.read_for(text, DEADLINE) {
+            Ok(seen) => seen,
+            Err(seen) => panic!("never showed {text:?}: {seen}"),
+        }
+    }
+
+    /// What it has shown when `text` came; `Err` with the same if it did not come in time.
+    pub fn read_for(&mut self, text: &str, time: Duration) -> Result<String, String> {
         let mut seen = Vec::new();
-        let until = Instant::now() + DEADLINE;
+        let until = Instant::now() + time;
+        let told = |seen: &[u8]| String::from_utf8_lossy(seen).into_owned();
         while !contains(&seen, text.as_bytes()) {
             match self.next(until) {
                 Some(shown) => seen.extend(shown.bytes),
-                None => panic!("never showed {text:?}: {}", String::from_utf8_lossy(&seen)),
+                None => return Err(told(&seen)),
             }
         }
+        Ok(told(&seen))
+    }
+
+    /// Gives the terminal another size.
+    pub fn resize(&self, rows: u16, columns: u16) {
+        let size = Winsize {
+            ws_row: rows,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(self.master(), size).expect("window size");
+    }
+
+    /// Waits until the program has ended, and says how.
+    pub fn wait(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        crate::wait_for(DEADLINE, || child.try_wait().expect("a child"))
+            .expect("the program did not end")
     }
 
     /// Hands bytes to the terminal and does not wait.

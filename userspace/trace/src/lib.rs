@@ -18,3 +18,4 @@ pub mod source;
 pub mod stats;
 pub mod syscalls;
 pub mod target;
+mod tui;

@@ -13,6 +13,9 @@ use crate::report::model::{ChainRow, Echoes as Rows};
 use crate::report::text::{ECHO_HEAD, echo_line};
 use crate::source::Event;
 
+/// Echoes kept for one taking: more at once than anybody can read.
+const FRESH: usize = 1_000;
+
 /// The live view: `phux-trace echo`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View {
@@ -33,6 +36,8 @@ pub(super) struct Echoes {
     pub(super) counts: Counts,
     pub(super) names: Named,
     view: Option<View>,
+    /// Those that ended since they were last taken, where somebody takes them.
+    fresh: Option<Vec<ChainRow>>,
     named_hops: u32,
     /// Records that the rings had no room for, and when they were last all well.
     lost: u64,
@@ -49,6 +54,7 @@ impl Echoes {
             counts: Counts::default(),
             names: Named::new(unix_offset_ns),
             view,
+            fresh: None,
             named_hops: 0,
             lost: 0,
             drained_ns: 0,
@@ -120,8 +126,28 @@ impl Echoes {
         rows
     }
 
+    /// Those that ended since the last time; from the first time on they are kept for it.
+    pub(super) fn fresh(&mut self) -> Vec<ChainRow> {
+        self.fresh.replace(Vec::new()).unwrap_or_default()
+    }
+
+    /// Forgets all that ended so far.
+    pub(super) fn reset(&mut self) {
+        self.summary = Summary::new(self.slow_from);
+        self.before = Summary::new(self.slow_from);
+    }
+
     fn take(&mut self, chains: &[Chain]) -> Result<()> {
         chains.iter().for_each(|c| self.summary.add(c));
+        if let Some(fresh) = &mut self.fresh {
+            let room = FRESH.saturating_sub(fresh.len());
+            fresh.extend(
+                chains
+                    .iter()
+                    .take(room)
+                    .map(|c| rows::chain(c, &self.names)),
+            );
+        }
         let Some(view) = self.view else {
             return Ok(());
         };

@@ -17,6 +17,7 @@ mod inside;
 pub(crate) mod limits;
 pub(crate) mod names;
 pub(crate) mod processes;
+mod screen;
 pub(crate) mod session;
 pub(crate) mod signals;
 mod unprivileged;
@@ -33,7 +34,7 @@ use crate::report::model::Report;
 use crate::report::{clock, json, text};
 
 use echoes::View;
-pub use session::{run, run_echo};
+pub use session::{run, run_echo, run_top};
 
 fn nanoseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -48,6 +49,10 @@ pub(crate) struct Output {
     events: bool,
     /// Each echo, and no report.
     echoes: Option<View>,
+    /// On the whole terminal while it runs.
+    tui: bool,
+    /// Nothing but that.
+    quiet: bool,
 }
 
 impl Output {
@@ -57,6 +62,8 @@ impl Output {
             by_class: args.by == Some(By::Class),
             events: args.events,
             echoes: None,
+            tui: args.tui,
+            quiet: false,
         }
     }
 
@@ -70,6 +77,8 @@ impl Output {
                 json: args.json,
                 slow_from: args.slow.map(nanoseconds),
             }),
+            tui: false,
+            quiet: false,
         }
     }
 
@@ -80,6 +89,8 @@ impl Output {
             by_class: false,
             events: false,
             echoes: None,
+            tui: false,
+            quiet: false,
         }
     }
 

@@ -18,28 +18,32 @@ use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
 use super::limits;
 use super::processes::Processes;
+use super::screen::Screen;
 use super::signals::Signals;
 use super::wrapped::Wrapped;
 use super::{Output, events, exit_code, nanoseconds, unprivileged};
-use crate::cli::{AttachArgs, EchoArgs};
+use crate::cli::{AttachArgs, EchoArgs, TopArgs};
 use crate::echo::Counts;
 use crate::escape::visible;
 use crate::privileges::{self, Need};
 use crate::probes::system::System;
 use crate::probes::trial::PidNamespace;
 use crate::probes::{Options, Probes, blocked};
-use crate::report::model::{Backend, InProcess, Relation, Report, Window};
+use crate::report::model::{Backend, ChainRow, InProcess, Relation, Report, Window};
 use crate::say;
 use crate::sched_class::{Placements, Since};
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
 use crate::target::{Ask, Invoker, Survey, Target, proc, resolve};
+use crate::tui::Request;
 
 /// How often the rings are emptied without being asked.
 pub(crate) const PULL: Duration = Duration::from_millis(100);
 /// How often we look whether the target still lives.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
+/// How often a view on the terminal gets new figures, if nothing else is asked for.
+const SHOWN: Duration = Duration::from_secs(1);
 /// Status of a run that its duration ended, as timeout(1) has it.
 pub(crate) const TIMED_OUT: u8 = 124;
 
@@ -59,6 +63,19 @@ pub fn run_echo(args: &EchoArgs) -> Result<ExitCode> {
     in_runtime(&args.attach(), Output::of_echo(args))
 }
 
+/// Runs `top`: the same on the whole terminal, and no report.
+///
+/// # Errors
+/// Those of [`run`], and no terminal.
+pub fn run_top(args: &TopArgs) -> Result<ExitCode> {
+    let args = args.attach();
+    let output = Output {
+        quiet: true,
+        ..Output::of(&args)
+    };
+    in_runtime(&args, output)
+}
+
 fn in_runtime(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -68,6 +85,7 @@ fn in_runtime(args: &AttachArgs, output: Output) -> Result<ExitCode> {
 }
 
 async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
+    Screen::check(output)?;
     // Before anything is started or loaded: a Ctrl-C from here on ends with the report.
     let mut signals = Signals::new()?;
     let mut wrapped = match args.command.as_slice() {
@@ -82,7 +100,7 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
 
     let namespace = match blocked::required() {
         Ok(namespace) => namespace,
-        Err(why) if why.is_ours_to_have() => {
+        Err(why) if why.is_ours_to_have() && !output.tui => {
             let run = unprivileged::Run {
                 args,
                 output,
@@ -127,12 +145,14 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
         }
     ));
 
+    let mut screen = Screen::start(output)?;
+    screen.echoes(&mut session);
+
     let mut pull = interval_at(Instant::now() + PULL, PULL);
     pull.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut look = interval_at(Instant::now() + LOOK, LOOK);
-    let mut report = args
-        .interval
-        .map(|every| interval_at(Instant::now() + every, every));
+    let every = args.interval.or(output.tui.then_some(SHOWN));
+    let mut report = every.map(|every| interval_at(Instant::now() + every, every));
     let deadline = args.duration.map(|d| Instant::now() + d);
     let mut status = None;
 
@@ -147,6 +167,7 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
             () = session.live.filling() => session.pull(output)?,
             _ = pull.tick() => {
                 session.pull(output)?;
+                screen.echoes(&mut session);
                 if wrapped.is_none() && session.processes.target_ended() {
                     break EndedBy::Target;
                 }
@@ -155,12 +176,14 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
             _ = look.tick() => if wrapped.is_none() && !session.processes.target_lives() {
                 break EndedBy::Target;
             },
-            () = tick(&mut report) => {
-                let interval = session.interval(output)?;
-                output.report(&interval)?;
-            }
+            () = tick(&mut report) => screen.interval(&mut session, output)?,
+            request = screen.request() => match request {
+                Request::Quit => break EndedBy::Signal,
+                Request::Reset => session.reset(output)?,
+            },
         }
     };
+    screen.end()?;
     if let (Some(w), None) = (&mut wrapped, &status) {
         // Not the command alone: what it started would go on, and hold our output open.
         session.processes.terminate_target();
@@ -190,7 +213,9 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
         output.counts(&session.finish_echoes(output)?)?;
     } else {
         let report = session.finish(output)?;
-        output.report(&report)?;
+        if !output.quiet {
+            output.report(&report)?;
+        }
     }
     Ok(ended.exit_code(status))
 }
@@ -278,7 +303,7 @@ pub(crate) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus
     }
 }
 
-struct Session {
+pub(super) struct Session {
     probes: Probes,
     live: Live,
     meter: Meter,
@@ -294,6 +319,8 @@ struct Session {
     start: Start,
     /// Where the interval under way began.
     last: Option<KernelState>,
+    /// Where the figures of the run so far begin, if not at its start.
+    reset: Option<KernelState>,
     stream: events::Stream,
     placements: Placements,
     clients: Clients,
@@ -392,6 +419,7 @@ impl Session {
             asked: target.asked.clone(),
             start,
             last: None,
+            reset: None,
             stream: events::Stream::default(),
             placements: Placements::of_host(),
             clients: Clients::default(),
@@ -519,7 +547,7 @@ impl Session {
     }
 
     /// What came since the last interval.
-    fn interval(&mut self, output: Output) -> Result<Report> {
+    pub(super) fn interval(&mut self, output: Output) -> Result<Report> {
         let holders = live::holders(&self.probes.holders()?);
         self.hold(holders);
         let state = self.state_at(None, output)?;
@@ -535,6 +563,41 @@ impl Session {
         self.last = Some(state);
         self.placements.interval_ended();
         Ok(report)
+    }
+
+    /// The run so far, until the end of the last interval.
+    pub(super) fn so_far(&mut self) -> Report {
+        let last = self.last.clone().unwrap_or_default();
+        let (state, began_ns) = self.since_reset(last);
+        let report = self.report(&state, began_ns, true, Vec::new());
+        Report {
+            last: false,
+            ..report
+        }
+    }
+
+    /// What came since the reset, if there was one, and when that was.
+    fn since_reset(&self, state: KernelState) -> (KernelState, u64) {
+        match &self.reset {
+            Some(reset) => (state.since(reset), reset.at_ns),
+            None => (state, self.start.monotonic_ns),
+        }
+    }
+
+    /// The run so far begins here.
+    fn reset(&mut self, output: Output) -> Result<()> {
+        let state = self.state_at(None, output)?;
+        if let Some(echoes) = &mut self.echoes {
+            echoes.reset();
+        }
+        self.last = Some(state.clone());
+        self.reset = Some(state);
+        Ok(())
+    }
+
+    /// Echoes that ended since they were last asked for.
+    pub(super) fn fresh_echoes(&mut self) -> Vec<ChainRow> {
+        self.echoes.as_mut().map_or_else(Vec::new, Echoes::fresh)
     }
 
     /// Ends the window, reads everything out, and reports the whole run.
@@ -556,7 +619,8 @@ impl Session {
             echoes.finish(ended_ns)?;
         }
         self.write_events(None)?;
-        Ok(self.report(&state, self.start.monotonic_ns, true, in_process))
+        let (state, began_ns) = self.since_reset(state);
+        Ok(self.report(&state, began_ns, true, in_process))
     }
 
     fn report(

@@ -31,6 +31,7 @@ Examples:
   sudo phux-trace attach -p 4242 --json   one process, as JSON lines
   sudo phux-trace echo                    each echo as it happens, and its longest step
   sudo phux-trace record tmux -o DIR      record it all, to be asked later
+  sudo phux-trace top                     all of it while it happens, on the whole terminal
   phux-trace list                         who holds which PTY
   sudo phux-trace doctor                  what works here, and what would bring the rest";
 
@@ -52,6 +53,8 @@ pub enum Command {
     Attach(AttachArgs),
     /// Show each echo as it happens: how long it took, and which step took longest
     Echo(EchoArgs),
+    /// Watch a live process: verdict, echoes, waits, PTYs and a flame graph, on the whole terminal
+    Top(TopArgs),
     /// Record the system calls of a live process: how many, how long, on which files
     Record(RecordArgs),
     /// Say what a recording says: its echoes and their verdict, as attach did
@@ -143,6 +146,9 @@ pub struct AttachArgs {
     /// CPUs that share one ring buffer, rounded up to a power of two
     #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub cpus_per_ring: Option<u32>,
+    /// Show it on the whole terminal while it runs, as top does; the report comes at the end
+    #[arg(long, conflicts_with_all = ["json", "events", "command"])]
+    pub tui: bool,
     /// Start this command and trace it
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -199,7 +205,53 @@ impl EchoArgs {
             by: None,
             no_echoes: false,
             cpus_per_ring: None,
+            tui: false,
             command: Vec::new(),
+        }
+    }
+}
+
+/// Arguments of `top`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  sudo phux-trace top                   the multiplexer that runs
+  sudo phux-trace top tmux
+  sudo phux-trace top -p 4242 --interval 500ms
+  sudo phux-trace top -d 1min           leave after a minute
+
+TARGET is as with attach. Keys: tab and digits open a tab, ? shows all keys, q leaves.
+The mouse opens tabs and moves through rows; shift with it selects text in most
+terminals. attach --tui shows the same and prints its report when it ends.")]
+pub struct TopArgs {
+    /// Pid or name of what to watch
+    #[arg(value_name = "TARGET", conflicts_with = "pid")]
+    pub target: Option<OsString>,
+    /// Watch this process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Stop after this time (10s, 2min, 500ms; a plain number is seconds)
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// How often the figures are made anew (at least 100ms)
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
+    pub interval: Duration,
+}
+
+impl TopArgs {
+    /// The run behind it.
+    pub fn attach(&self) -> AttachArgs {
+        AttachArgs {
+            interval: Some(self.interval),
+            tui: true,
+            ..EchoArgs {
+                target: self.target.clone(),
+                pid: self.pid,
+                duration: self.duration,
+                json: false,
+                slow: None,
+            }
+            .attach()
         }
     }
 }

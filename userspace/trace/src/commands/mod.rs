@@ -17,6 +17,7 @@ pub mod query;
 pub mod report;
 pub mod schema;
 mod style;
+pub mod top;
 
 /// Runs the command that was typed.
 ///
@@ -26,6 +27,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Attach(args) => attach::run(&args),
         Command::Echo(args) => echo::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Record(args) => crate::record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Query(args) => query::run(&args),

@@ -5,11 +5,11 @@ pub mod clock;
 pub mod json;
 pub mod model;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
-mod sample_echoes;
+pub(crate) mod sample_echoes;
 pub mod schema;
 pub mod text;
 pub mod units;
 pub mod verdict;
-mod words;
+pub(crate) mod words;

@@ -168,7 +168,7 @@ fn backend(capability: &str, used: Option<&str>, missing: Option<&str>) -> Backe
 }
 
 /// Nothing found, nobody there, all backends in use.
-pub(super) fn empty() -> Report {
+pub(crate) fn empty() -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
         last: true,
@@ -218,7 +218,7 @@ pub(super) fn empty() -> Report {
 }
 
 /// tmux with a shell and an editor, while a compile uses both CPUs; a phux server beside it.
-pub(super) fn rich() -> Report {
+pub(crate) fn rich() -> Report {
     let mut report = empty();
     report.target.asked = "tmux (the only multiplexer that runs)".into();
     report.target.processes = vec![
@@ -388,7 +388,7 @@ fn rich_hops() -> Vec<HopRow> {
 }
 
 /// Every number as large, every name as long and as hostile as its type allows.
-pub(super) fn extreme() -> Report {
+pub(crate) fn extreme() -> Report {
     const NAMES: [&str; 6] = [
         "fifteen-chars-x",
         "\x1b[2J\x1b]0;owned\x07",

@@ -38,7 +38,7 @@ impl Names for Session {
 }
 
 /// 400 keystrokes; one in thirty behind the compile, two that a slow disk held up, a password.
-pub(super) fn rich() -> Report {
+pub(crate) fn rich() -> Report {
     let mut report = sample::rich();
     let mut population = Population::quiet(11);
     let mut summary = Summary::new(Some(ms(10)));

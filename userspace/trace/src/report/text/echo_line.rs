@@ -21,8 +21,9 @@ pub fn echo_line(row: &ChainRow) -> String {
         units::bytes(row.bytes),
         units::duration(row.length_ns),
     );
-    if let Some(link) = row.links.iter().max_by_key(|l| l.length_ns) {
-        line += &format!(" {}", step(link));
+    let step = longest_step(row);
+    if !step.is_empty() {
+        line += &format!(" {step}");
     }
     let end = match row.end {
         EndKind::Echoed => "",
@@ -38,6 +39,12 @@ pub fn echo_line(row: &ChainRow) -> String {
         line += "; inexact";
     }
     line
+}
+
+/// The longest step and where its time went; nothing where there is none.
+pub(crate) fn longest_step(row: &ChainRow) -> String {
+    let longest = row.links.iter().max_by_key(|l| l.length_ns);
+    longest.map_or_else(String::new, step)
 }
 
 fn step(link: &LinkRow) -> String {

@@ -21,10 +21,22 @@ pub(super) fn limited(page: &mut Page<'_>, report: &Report) {
 }
 
 pub(super) fn verdict(page: &mut Page<'_>, verdict: &Verdict) {
+    sentence(page, verdict);
+    evidence(page, verdict);
+    advice(page, verdict);
+}
+
+pub(super) fn sentence(page: &mut Page<'_>, verdict: &Verdict) {
     page.text(Tone::Bold, "", &visible(&verdict.sentence));
+}
+
+pub(super) fn evidence(page: &mut Page<'_>, verdict: &Verdict) {
     for evidence in &verdict.evidence {
         page.text(Tone::Plain, "  · ", &visible(evidence));
     }
+}
+
+pub(super) fn advice(page: &mut Page<'_>, verdict: &Verdict) {
     for advice in &verdict.advice {
         let saves = duration(advice.saves_ns);
         let text = format!("{} (saves up to {saves})", visible(&advice.text));

@@ -19,6 +19,7 @@ use super::units::duration;
 use super::words;
 use page::{Page, glued, listed};
 
+pub(crate) use echo_line::longest_step;
 pub use echo_line::{ECHO_HEAD, echo_line};
 pub use interval::render_interval;
 
@@ -70,8 +71,24 @@ pub fn render(report: &Report, style: &Style) -> String {
     page.finish()
 }
 
+/// What a person who looks on wants of it: the verdict's sentence, what to do, the waterfall, and the
+/// evidence behind it.
+#[must_use]
+pub(crate) fn render_echo(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    head::limited(&mut page, report);
+    head::sentence(&mut page, &report.verdict);
+    head::advice(&mut page, &report.verdict);
+    waterfall::waterfall(&mut page, report);
+    if !report.verdict.evidence.is_empty() {
+        page.section("EVIDENCE", "the figures behind the verdict");
+        head::evidence(&mut page, &report.verdict);
+    }
+    page.finish()
+}
+
 /// The three that had the CPU longest, with their times, and the sum of the others.
-fn ran_instead(culprits: &[Culprit]) -> String {
+pub(crate) fn ran_instead(culprits: &[Culprit]) -> String {
     let mut sorted: Vec<&Culprit> = culprits.iter().filter(|c| c.ns > 0).collect();
     sorted.sort_by_key(|c| std::cmp::Reverse(c.ns));
     let (top, others) = sorted.split_at(sorted.len().min(3));

@@ -1,0 +1,118 @@
+//! The live view on a real terminal, of a real tmux.
+
+use std::process::Command;
+use std::time::Duration;
+
+use phux_trace_tests::muxers::Tmux;
+use phux_trace_tests::terminal::Terminal;
+use phux_trace_tests::{bin, exclusive, need_root, need_tool};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{LocalModes, tcgetattr};
+
+/// Long beside a frame, short beside the deadline.
+const A_WHILE: Duration = Duration::from_millis(500);
+/// How often a frame is asked for.
+const TIMES: u16 = 80;
+
+/// Says what the terminal is like before and after, and how the view ended.
+fn top(args: &str) -> Terminal {
+    let modes = "stty -a | tr '\\n' ' '; echo";
+    let program = bin("phux-trace");
+    let program = program.display();
+    let script = format!("{modes}; {program} {args}; echo status=$?; {modes}; echo the-end");
+    Terminal::start(Command::new("sh").args(["-c", &script]))
+}
+
+/// The line of stty.
+fn modes(text: &str) -> &str {
+    text.lines().find(|l| l.contains("icanon")).expect("modes")
+}
+
+fn is_raw(terminal: &Terminal) -> bool {
+    let modes = tcgetattr(terminal.master()).expect("the terminal's modes");
+    !modes.local_modes.contains(LocalModes::ICANON)
+}
+
+/// Types keys and waits for a word on the screen. A frame is what differs from the one before, where
+/// words can be in pieces; another size has all of it drawn.
+fn press(view: &mut Terminal, keys: &[u8], word: &str) {
+    view.send(keys);
+    let mut seen = String::new();
+    for more in 0..TIMES {
+        view.resize(24, 120 + more % 2);
+        match view.read_for(word, A_WHILE) {
+            Ok(_) => return,
+            Err(instead) => seen = instead,
+        }
+    }
+    panic!("no {word} after {keys:?}: {seen}");
+}
+
+#[test]
+fn tabs_keys_sizes_and_the_terminal_as_it_was() {
+    if !need_root() || !need_tool("tmux") {
+        return;
+    }
+    let _alone = exclusive();
+    let tmux = Tmux::start("cat");
+    let mut client = tmux.attach();
+    let mut view = top(&format!("top -p {} --interval 200ms", tmux.pid()));
+    let before = view.read_until("stream");
+    assert!(is_raw(&view));
+    client.type_keys(5, Duration::from_millis(20));
+
+    press(&mut view, b"2", "instead");
+    press(&mut view, b"", "tmux:");
+    press(&mut view, b"0", "longest");
+    press(&mut view, b"", "echoed");
+    press(&mut view, b"?", "shift-tab,");
+    press(&mut view, b"x7", "ended");
+    press(&mut view, b"\t", "times");
+    for (rows, columns) in [(5, 20), (1, 1), (50, 200)] {
+        view.resize(rows, columns);
+    }
+    press(&mut view, b"9", "waiting");
+    view.resize(24, 80);
+    view.settle();
+    view.send(b"q");
+    let after = view.read_until("the-end");
+    assert!(after.contains("status=0"), "{after}");
+    assert!(
+        after.contains("\x1b[?1049l"),
+        "the screen before: {after:?}"
+    );
+    assert_eq!(modes(&before), modes(&after));
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back_too() {
+    if !need_root() || !need_tool("tmux") {
+        return;
+    }
+    let _alone = exclusive();
+    let tmux = Tmux::start("cat");
+    let pid = tmux.pid().to_string();
+    let mut attach = Command::new(bin("phux-trace"));
+    let mut view = Terminal::start(attach.args(["attach", "--tui", "-p", &pid]));
+    view.read_until("stream");
+    assert!(is_raw(&view));
+    let pid = i32::try_from(view.pid()).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a pid"), Signal::TERM).expect("it lives");
+    let after = view.read_until("MEASURED");
+    assert!(after.contains("\x1b[?1049l"), "{after:?}");
+    assert!(after.contains("\x1b[?25h"), "the cursor: {after:?}");
+    assert!(view.wait().success());
+    assert!(!is_raw(&view));
+}
+
+#[test]
+fn no_terminal_is_an_error_that_says_so() {
+    let out = Command::new(bin("phux-trace"))
+        .args(["top", "-p", "1"])
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("phux-trace");
+    assert_eq!(out.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("terminal"), "{said}");
+}

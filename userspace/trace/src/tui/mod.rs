@@ -1,0 +1,188 @@
+//! The live view: `top`, and `attach --tui`.
+//!
+//! The session stays what it is, on its own thread; this one has the terminal. Reports and echoes come
+//! to it through a channel that sheds and counts when the terminal is too slow to take them, so that a
+//! stuck terminal holds nobody up. [`app`] is all the state there is, [`keys`] changes it, [`draw`] and
+//! [`tabs`] show it; none of these touch a terminal, which [`terminal`] does.
+
+mod app;
+mod draw;
+mod export;
+mod keys;
+mod table;
+mod tabs;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use ratatui::crossterm::event::{self, Event};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::report::model::{ChainRow, Report};
+use app::App;
+use terminal::Screen;
+
+/// Between two frames that no key asked for: 4 a second.
+const FRAME: Duration = Duration::from_millis(250);
+/// Updates on their way; more are shed. The session sends about a dozen a second.
+const QUEUE: usize = 64;
+
+/// What the session tells.
+#[derive(Debug)]
+pub(crate) enum Update {
+    /// What came since the last interval, and since the beginning (or the reset).
+    Reports {
+        /// Of the interval.
+        interval: Box<Report>,
+        /// Of the whole run so far.
+        run: Box<Report>,
+        /// Updates so far that the view was too slow to take.
+        shed: u64,
+    },
+    /// Inputs that ended.
+    Chains(Vec<ChainRow>),
+}
+
+/// What the person at the keyboard asks of the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// End the run.
+    Quit,
+    /// Count from here.
+    Reset,
+}
+
+/// The view on its thread. Dropping it gives the terminal back.
+#[derive(Debug)]
+pub(crate) struct Tui {
+    updates: Option<SyncSender<Update>>,
+    requests: UnboundedReceiver<Request>,
+    thread: Option<JoinHandle<Result<()>>>,
+    shed: u64,
+}
+
+impl Tui {
+    /// Takes the terminal. The new thread has the privileges of the one that calls: give up what is
+    /// not needed before.
+    ///
+    /// # Errors
+    /// The terminal refuses, or there can be no thread.
+    pub(crate) fn start() -> Result<Tui> {
+        let (updates, incoming) = sync_channel(QUEUE);
+        let (asked, requests) = unbounded_channel();
+        // Here, so that an error is this call's, and the terminal is ours before anything is shown.
+        let screen = Screen::enter().context("the terminal")?;
+        let thread = std::thread::Builder::new()
+            .name("tui".into())
+            .spawn(move || run(screen, &incoming, &asked))
+            .context("a thread for the terminal")?;
+        Ok(Tui {
+            updates: Some(updates),
+            requests,
+            thread: Some(thread),
+            shed: 0,
+        })
+    }
+
+    /// Hands over what was found out so far.
+    pub(crate) fn show_reports(&mut self, interval: Report, run: Report) {
+        self.show(Update::Reports {
+            interval: Box::new(interval),
+            run: Box::new(run),
+            shed: self.shed,
+        });
+    }
+
+    /// Hands over an update, unless the view is that far behind.
+    pub(crate) fn show(&mut self, update: Update) {
+        if let Some(updates) = &self.updates
+            && let Err(TrySendError::Full(_)) = updates.try_send(update)
+        {
+            self.shed += 1;
+        }
+    }
+
+    /// Waits for a request. A view that ended asks to quit.
+    pub(crate) async fn request(&mut self) -> Request {
+        self.requests.recv().await.unwrap_or(Request::Quit)
+    }
+
+    /// Gives the terminal back, and says how the view ended.
+    ///
+    /// # Errors
+    /// It could not draw, or panicked.
+    pub(crate) fn end(mut self) -> Result<()> {
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.updates = None;
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(_)) => anyhow::bail!("the view panicked"),
+        }
+    }
+}
+
+impl Drop for Tui {
+    fn drop(&mut self) {
+        // An error is on its way already, if this is how it ends.
+        let _ = self.close();
+    }
+}
+
+/// Until the session is over or nobody can see us any more.
+fn run(
+    mut screen: Screen,
+    incoming: &Receiver<Update>,
+    asked: &UnboundedSender<Request>,
+) -> Result<()> {
+    let mut app = App::default();
+    let mut drawn = Instant::now();
+    screen.draw(&mut app)?;
+    loop {
+        let mut dirty = false;
+        let left = FRAME.saturating_sub(drawn.elapsed());
+        if event::poll(left).context("reading the terminal")? {
+            // All that is there, a pasted text or a turned wheel, before one frame.
+            loop {
+                dirty = true;
+                let event = event::read().context("reading the terminal")?;
+                if let Event::Resize(..) = event {
+                    screen.resized()?;
+                }
+                if let Some(request) = keys::handle(&mut app, &event) {
+                    // The session is over: the next line of the loop finds out.
+                    let _ = asked.send(request);
+                }
+                if !event::poll(Duration::ZERO).context("reading the terminal")? {
+                    break;
+                }
+            }
+        }
+        loop {
+            match incoming.try_recv() {
+                Ok(update) => {
+                    app.take(update);
+                    app.stale = true;
+                }
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Ok(()),
+            }
+        }
+        let due = drawn.elapsed() >= FRAME;
+        if dirty || (due && app.stale) {
+            screen.draw(&mut app)?;
+            app.stale = false;
+        }
+        if dirty || due {
+            drawn = Instant::now();
+        }
+    }
+}
