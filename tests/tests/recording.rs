@@ -292,7 +292,8 @@ fn a_full_disk_ends_it_and_what_was_written_is_intact() {
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(ended.stderr.contains("no space left"), "{}", ended.stderr);
     let rows = said(&phux_trace(&["export", "--csv", "syscalls"], &recording));
-    assert!(csv(&rows).len() >= 65_536, "{}", csv(&rows).len());
+    // The limit is met by a row group or by the journal, whichever is the first to grow so large.
+    assert!(csv(&rows).len() >= 10_000, "{}", csv(&rows).len());
     let report = said(&phux_trace(&["report"], &recording));
     assert!(report.contains("no space left"), "{report}");
 }
