@@ -14,12 +14,12 @@ const A_WHILE: Duration = Duration::from_millis(500);
 /// How often a frame is asked for.
 const TIMES: u16 = 80;
 
-/// Says what the terminal is like before and after, and how the view ended.
+/// Says its pid, what the terminal is like before and after, and how the view ended.
 fn top(args: &str) -> Terminal {
     let modes = "stty -a | tr '\\n' ' '; echo";
     let program = bin("phux-trace");
-    let program = program.display();
-    let script = format!("{modes}; {program} {args}; echo status=$?; {modes}; echo the-end");
+    let run = format!("sh -c 'echo pid=$$; exec {} {args}'", program.display());
+    let script = format!("{modes}; {run}; echo status=$?; {modes}; echo the-end");
     Terminal::start(Command::new("sh").args(["-c", &script]))
 }
 
@@ -91,18 +91,18 @@ fn a_signal_gives_the_terminal_back_too() {
     }
     let _alone = exclusive();
     let tmux = Tmux::start("cat");
-    let pid = tmux.pid().to_string();
-    let mut attach = Command::new(bin("phux-trace"));
-    let mut view = Terminal::start(attach.args(["attach", "--tui", "-p", &pid]));
-    view.read_until("stream");
+    let mut view = top(&format!("attach --tui -p {}", tmux.pid()));
+    let before = view.read_until("stream");
     assert!(is_raw(&view));
-    let pid = i32::try_from(view.pid()).ok().and_then(Pid::from_raw);
+    let pid = before.lines().find_map(|l| l.strip_prefix("pid="));
+    let pid = pid.and_then(|p| Pid::from_raw(p.trim().parse().ok()?));
     kill_process(pid.expect("a pid"), Signal::TERM).expect("it lives");
-    let after = view.read_until("MEASURED");
+    let after = view.read_until("the-end");
+    assert!(after.contains("status=0"), "{after}");
+    assert!(after.contains("MEASURED"), "the report: {after}");
     assert!(after.contains("\x1b[?1049l"), "{after:?}");
     assert!(after.contains("\x1b[?25h"), "the cursor: {after:?}");
-    assert!(view.wait().success());
-    assert!(!is_raw(&view));
+    assert_eq!(modes(&before), modes(&after));
 }
 
 #[test]
