@@ -36,9 +36,11 @@ fn is_raw(terminal: &Terminal) -> bool {
 /// Types keys and waits for a word on the screen. A frame is what differs from the one before, where
 /// words can be in pieces; another size has all of it drawn.
 fn press(view: &mut Terminal, keys: &[u8], word: &str) {
-    view.send(keys);
     let mut seen = String::new();
     for more in 0..TIMES {
+        // Again each time, so keys that do no harm twice: crossterm leaves a key that comes together
+        // with another size until the next one.
+        view.send(keys);
         view.resize(24, 120 + more % 2);
         match view.read_for(word, A_WHILE) {
             Ok(_) => return,
@@ -65,9 +67,9 @@ fn tabs_keys_sizes_and_the_terminal_as_it_was() {
     press(&mut view, b"", "tmux:");
     press(&mut view, b"0", "longest");
     press(&mut view, b"", "echoed");
-    press(&mut view, b"?", "shift-tab,");
+    press(&mut view, b"x?", "shift-tab,");
     press(&mut view, b"x7", "ended");
-    press(&mut view, b"\t", "times");
+    press(&mut view, b"8", "times");
     for (rows, columns) in [(5, 20), (1, 1), (50, 200)] {
         view.resize(rows, columns);
     }
