@@ -16,7 +16,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 phux=$here/../../target/release/phux
-keys=350 rounds=3 out= relay=
+keys=350 rounds=3 out='' relay=''
 while (($#)); do
     case $1 in
         --phux-bin) phux=$2; shift 2 ;;

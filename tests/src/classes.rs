@@ -16,6 +16,32 @@ pub enum Class {
 }
 
 impl Class {
+    /// That of thread `tid`.
+    ///
+    /// # Errors
+    /// The thread is gone, or is of another class than these.
+    pub fn of(tid: u32) -> io::Result<Class> {
+        let pid = i32::try_from(tid).map_err(io::Error::other)?;
+        let mut param = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the first takes integers, the second writes one sched_param.
+        let policy = unsafe {
+            match libc::sched_getparam(pid, &raw mut param) {
+                0 => libc::sched_getscheduler(pid),
+                _ => -1,
+            }
+        };
+        match policy {
+            libc::SCHED_OTHER => {
+                let of = rustix::process::Pid::from_raw(pid);
+                Ok(Class::Nice(rustix::process::getpriority_process(of)?))
+            }
+            libc::SCHED_IDLE => Ok(Class::Idle),
+            libc::SCHED_FIFO => Ok(Class::Fifo(param.sched_priority)),
+            -1 => Err(io::Error::last_os_error()),
+            other => Err(io::Error::other(format!("policy {other}"))),
+        }
+    }
+
     /// Sets it for every thread that process `pid` has now.
     ///
     /// # Errors

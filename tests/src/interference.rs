@@ -9,6 +9,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::bins::bin;
+use crate::classes::Class;
 use crate::procfs;
 use crate::running::Running;
 use crate::wait::wait_for;
@@ -138,5 +139,33 @@ impl Kworkers {
 impl Drop for Kworkers {
     fn drop(&mut self) {
         let _ = fs::write(KWORKER_CPUS, self.before.trim());
+    }
+}
+
+/// The kernel's unbound workers before everybody of the ordinary classes, so that no stranger is in
+/// their way. Those that the kernel makes later are not.
+#[derive(Debug)]
+pub struct Favoured(Vec<u32>);
+
+impl Favoured {
+    /// All that are there now.
+    pub fn kworkers() -> Favoured {
+        let ordinary = procfs::kworkers()
+            .into_iter()
+            .filter(|pid| Class::of(*pid).is_ok_and(|class| class == Class::Nice(0)));
+        // One may have ended.
+        Favoured(
+            ordinary
+                .filter(|pid| Class::Fifo(1).set(*pid).is_ok())
+                .collect(),
+        )
+    }
+}
+
+impl Drop for Favoured {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            let _ = Class::Nice(0).set(*pid);
+        }
     }
 }

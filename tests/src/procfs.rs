@@ -112,6 +112,14 @@ pub fn comm(pid: u32) -> Option<String> {
     )
 }
 
+/// The kernel's unbound workers.
+pub fn kworkers() -> Vec<u32> {
+    numbers_in("/proc")
+        .into_iter()
+        .filter(|pid| comm(*pid).is_some_and(|c| c.starts_with("kworker/u")))
+        .collect()
+}
+
 /// Processes whose name is `name`.
 pub fn named(name: &str) -> Vec<u32> {
     numbers_in("/proc")

@@ -304,6 +304,8 @@ pub struct Summed {
     pub cost: Cost,
     /// `verdict` lines, one for each report.
     pub verdicts: Vec<Value>,
+    /// `echo` lines, one for each report that has echoes.
+    pub echoes: Vec<Value>,
 }
 
 impl Summed {
@@ -381,6 +383,7 @@ impl Summed {
         match kind.as_str() {
             "run" => self.runs.push(line),
             "verdict" => self.verdicts.push(line),
+            "echo" => self.echoes.push(line),
             "thread" => {
                 let row: Thread = typed(line);
                 row.wait.assert_sound(&format!("waits of {}", row.tid));

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -21,6 +22,7 @@ pub struct Terminal {
     child: Child,
     keyboard: OwnedFd,
     screen: Receiver<Shown>,
+    reads: Arc<Mutex<()>>,
     index: u32,
 }
 
@@ -67,9 +69,12 @@ impl Terminal {
             .unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let screen = pty.master.try_clone().expect("a descriptor");
         let (send, shown) = channel();
+        let reads = Arc::new(Mutex::new(()));
+        let may_read = Arc::clone(&reads);
         std::thread::spawn(move || {
             let mut buf = vec![0; 65536];
             loop {
+                drop(may_read.lock());
                 match rustix::io::read(&screen, &mut buf) {
                     Ok(0) | Err(rustix::io::Errno::IO) => return,
                     Ok(n) => {
@@ -87,6 +92,7 @@ impl Terminal {
             child,
             keyboard: pty.master,
             screen: shown,
+            reads,
             index: pty.index,
         }
     }
@@ -142,6 +148,12 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(self.master(), size).expect("window size");
+    }
+
+    /// A terminal that hangs: what the program shows is not read, but for one read that is under way,
+    /// until the guard goes.
+    pub fn stops_reading(&self) -> MutexGuard<'_, ()> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands bytes to the terminal and does not wait.

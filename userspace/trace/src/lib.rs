@@ -10,6 +10,7 @@ pub mod fuzz;
 pub mod privileges;
 pub mod probes;
 pub mod record;
+pub mod recording;
 pub mod report;
 pub mod say;
 pub mod sched_class;

@@ -126,7 +126,7 @@ pub(super) fn gather(
     })?;
     rows(dataset, run, |r: Hop| each((Kind::Hop, r.name), r.arg0))?;
     rows(dataset, run, |r: Echo| {
-        if &*r.end == "complete" {
+        if &*r.end == "echoed" {
             each((Kind::Echo, Name::fixed("echo")), r.dur);
         }
     })?;

@@ -1,4 +1,4 @@
-//! Tables `tasks`, `losses`, `run`.
+//! Tables `tasks`, `drains`, `losses`, `run`.
 
 use super::Name;
 use super::table::record;
@@ -6,7 +6,8 @@ use super::table::record;
 record! {
     /// A process or thread of the target began, became another program, or ended.
     Task in tasks, columns TaskColumns {
-        /// `fork`, `exec`, `exit`, or `seen` for one that was there when tracing began.
+        /// `fork`, `exec`, `exit`; `target` for a process that is the target from here on, `untarget` for one
+        /// that is not any more; `seen` for a thread that was first met, with its name.
         kind: Name = Dictionary,
         /// Process.
         pid: u32 = Dictionary,
@@ -24,6 +25,16 @@ record! {
         last: bool = Plain,
         /// Of an exit: status as wait(2) has it.
         exit_code: u32 = Dictionary,
+    }
+}
+
+record! {
+    /// Everything that happened up to `ts` has been recorded: the analysis went on from here.
+    Drain in drains, columns DrainColumns {
+        /// Events so far that the kernel had no room for.
+        lost: u64 = Delta,
+        /// Tracing ended then.
+        last: bool = Plain,
     }
 }
 

@@ -10,12 +10,12 @@ mod table;
 mod terminal;
 
 pub use column::Encoding;
-pub use life::{Loss, Run, Task};
+pub use life::{Drain, Loss, Run, Task};
 pub use name::{Name, Names};
-pub use sched::Slice;
+pub use sched::{Cgroup, Off, Rival, Slice};
 pub use sums::{Blame, Bucket, Metric, Thread};
 pub use syscall::Syscall;
-pub use terminal::{Echo, EchoLink, Flush, Hop, PtyIo};
+pub use terminal::{Echo, EchoLink, Flush, Hop, PtyIo, Sock};
 
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
@@ -162,10 +162,18 @@ tables! {
     syscalls: Syscall,
     /// Slices: a traced thread had a CPU.
     sched: Slice,
+    /// Times off CPU.
+    off: Off,
+    /// Who ran meanwhile.
+    rivals: Rival,
+    /// Control groups.
+    cgroups: Cgroup,
     /// Reads and writes of PTYs.
     pty: PtyIo,
     /// Flush work of PTYs.
     flush: Flush,
+    /// Sends and receives on stream sockets.
+    sockets: Sock,
     /// USDT probes that fired.
     hops: Hop,
     /// Keystrokes and what became of them.
@@ -182,6 +190,8 @@ tables! {
     blame: Blame,
     /// Figures that the target keeps of itself, by interval.
     metrics: Metric,
+    /// How far the analysis had come.
+    drains: Drain,
     /// What was lost.
     losses: Loss,
     /// The recording itself.

@@ -27,6 +27,9 @@ record! {
         cpu: u16 = Dictionary,
         /// Descriptor that it is about; −1: none.
         fd: i32 = Dictionary,
+        /// `returned`; `no_return`: the thread ended in it; `under_way`: recording ended first. Of
+        /// the latter two `ret` is 0 and means nothing.
+        outcome: Name = Dictionary,
         /// What it returned.
         ret: i64 = Plain,
         /// Positive errno where it failed, else 0.

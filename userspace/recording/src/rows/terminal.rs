@@ -1,4 +1,4 @@
-//! Tables `pty`, `flush`, `hops`, `echoes`, `echo_links`. Sizes and times only: no byte of content.
+//! Tables `pty`, `flush`, `sockets`, `hops`, `echoes`, `echo_links`. Sizes and times only: no byte of content.
 
 use super::Name;
 use super::table::record;
@@ -55,6 +55,32 @@ record! {
         pty: u32 = Dictionary,
         /// The bytes go to the master's end, else to the slave's.
         to_master: bool = Plain,
+        /// Thread that queued it.
+        queued_by_tid: u32 = Dictionary,
+        /// The terminal keeps a line until it is complete and does not echo it.
+        mute: bool = Plain,
+        /// `SCHED_*` of the kworker.
+        policy: u8 = Delta,
+        /// −20 … 19.
+        nice: i8 = Delta,
+        /// 1 … 99 for FIFO and RR.
+        rt_priority: u8 = Delta,
+        /// EEVDF slice, µs; 0: not known.
+        slice_us: u32 = Dictionary,
+        /// Utilisation clamp, least.
+        uclamp_min: u16 = Dictionary,
+        /// Utilisation clamp, most.
+        uclamp_max: u16 = Dictionary,
+        /// Nice of its autogroup, −128 where it is in none.
+        autogroup_nice: i32 = Dictionary,
+        /// Id of its cgroup: see table `cgroups`.
+        cgroup: u64 = Dictionary,
+        /// Of the wait: the CPU was idle, ns.
+        idle_ns: u64 = Delta,
+        /// Of the wait: others than those in `rivals` ran, ns.
+        other_ns: u64 = Delta,
+        /// Of the wait: who ran is not known, ns.
+        unknown_ns: u64 = Delta,
     }
 }
 
@@ -65,6 +91,35 @@ impl Flush {
     }
 
     /// When it was done.
+    pub fn end(&self) -> u64 {
+        self.ts.saturating_add(self.dur)
+    }
+}
+
+record! {
+    /// A send or a receive on a stream socket.
+    Sock in sockets, columns SockColumns {
+        /// How long, ns, blocking included.
+        dur: u64 = Delta,
+        /// Process.
+        pid: u32 = Dictionary,
+        /// Thread.
+        tid: u32 = Dictionary,
+        /// CPU at its end.
+        cpu: u32 = Delta,
+        /// The same number at both ends of a connection.
+        conn: u64 = Dictionary,
+        /// It sent, else it received.
+        send: bool = Plain,
+        /// Bytes, or a negative errno.
+        ret: i64 = Delta,
+        /// Process at the other end; 0: not known.
+        peer: u32 = Dictionary,
+    }
+}
+
+impl Sock {
+    /// When it ended.
     pub fn end(&self) -> u64 {
         self.ts.saturating_add(self.dur)
     }
@@ -109,7 +164,7 @@ record! {
         pid: u32 = Dictionary,
         /// Bytes of the input.
         bytes: u64 = Delta,
-        /// How it ended: `complete`, or why not.
+        /// How it ended: `echoed`, `silent`, `unread`, `late`, `undelivered`, `lost`, `open`.
         end: Name = Dictionary,
         /// How many links it has.
         links: u32 = Delta,

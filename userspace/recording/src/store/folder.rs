@@ -14,6 +14,14 @@ const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::CLOEXEC)
     .union(OFlags::RDONLY);
 
+/// The user as whom this thread makes files: under sudo not the effective one, see setfsuid(2).
+fn file_system_uid() -> u32 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let uids = status.lines().find_map(|l| l.strip_prefix("Uid:"));
+    let of_files = uids.and_then(|l| l.split_ascii_whitespace().nth(3)?.parse().ok());
+    of_files.unwrap_or_else(|| rustix::process::geteuid().as_raw())
+}
+
 /// An open folder: what is done in it is done there even if its path comes to mean something else.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -58,7 +66,7 @@ impl Folder {
         let folder = self.open_in(name)?;
         let stat = rustix::fs::fstat(&folder.fd)
             .map_err(|e| Error::io(path.display().to_string(), e.into()))?;
-        if stat.st_uid != rustix::process::geteuid().as_raw() {
+        if stat.st_uid != file_system_uid() {
             return Err(Error::Unsafe {
                 path,
                 why: "this folder is another user's",

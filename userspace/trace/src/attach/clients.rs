@@ -13,14 +13,14 @@ const LOOKED_AT: usize = 4096;
 
 /// Who was met so far.
 #[derive(Debug, Default)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     looked_at: HashSet<u32>,
     new: Vec<u32>,
 }
 
 impl Clients {
     /// A send or a receive was seen.
-    pub(super) fn saw(&mut self, sock: &Sock, processes: &Processes) {
+    pub(crate) fn saw(&mut self, sock: &Sock, processes: &Processes) {
         let of_target = || processes.relation(sock.at.pid) == Some(Relation::Target);
         let at_home = sock.peer == 0 || sock.peer == std::process::id();
         if at_home || self.looked_at.len() >= LOOKED_AT || self.looked_at.contains(&sock.peer) {
@@ -36,7 +36,7 @@ impl Clients {
     }
 
     /// Those who are to be traced from now on.
-    pub(super) fn take_new(&mut self) -> Vec<u32> {
+    pub(crate) fn take_new(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.new)
     }
 }

@@ -18,7 +18,7 @@ const FRESH: usize = 1_000;
 
 /// The live view: `phux-trace echo`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View {
+pub(crate) struct View {
     /// The whole chain as JSON, else a line.
     pub(super) json: bool,
     /// Only what took so long or never came, ns.
@@ -167,7 +167,7 @@ impl Echoes {
 }
 
 /// What became of all inputs, in words: the last line of `echo`.
-pub(super) fn told(c: &Counts) -> String {
+pub(crate) fn told(c: &Counts) -> String {
     let parts = [
         (c.echoed, "echoed"),
         (c.silent, "without an echo"),

@@ -13,36 +13,36 @@ const MAX_HOPS: usize = 1024;
 
 /// One attached probe.
 #[derive(Debug, Clone)]
-pub(super) struct Hop {
-    pub(super) probe: String,
+pub(crate) struct Hop {
+    pub(crate) probe: String,
     /// Sites of that name in its file.
-    pub(super) sites: u32,
+    pub(crate) sites: u32,
 }
 
 impl Hop {
     /// `pty__read__size` → `pty.read.size`: the naming rule of phux-perf.
-    pub(super) fn metric(&self) -> String {
+    pub(crate) fn metric(&self) -> String {
         self.probe.replace("__", ".")
     }
 }
 
 /// All attached probes; an id is a place in `hops`.
 #[derive(Debug, Default)]
-pub(super) struct Hops {
+pub(crate) struct Hops {
     hops: Vec<Hop>,
     known: HashMap<(u64, u64, String), u32>,
     binaries: Binaries,
     /// For the report: what could not be attached, and why.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Hops {
-    pub(super) fn get(&self, id: u32) -> Option<&Hop> {
+    pub(crate) fn get(&self, id: u32) -> Option<&Hop> {
         self.hops.get(usize::try_from(id).ok()?)
     }
 
     /// Attaches to the hops of a process that is new, or has become another program.
-    pub(super) fn follow(&mut self, pid: u32, probes: &mut Probes) {
+    pub(crate) fn follow(&mut self, pid: u32, probes: &mut Probes) {
         // Vanished, or somebody else's: no hops, and the report has its threads all the same.
         let Ok(binaries) = self.binaries.of_process(pid) else {
             return;

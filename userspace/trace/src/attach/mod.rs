@@ -8,14 +8,14 @@
 
 mod assemble;
 pub(crate) mod backends;
-mod clients;
+pub(crate) mod clients;
 mod cost;
-mod echoes;
+pub(crate) mod echoes;
 mod events;
-mod hops;
+pub(crate) mod hops;
 mod inside;
 pub(crate) mod limits;
-mod names;
+pub(crate) mod names;
 pub(crate) mod processes;
 mod screen;
 pub(crate) mod session;
@@ -42,7 +42,7 @@ fn nanoseconds(time: std::time::Duration) -> u64 {
 
 /// How and where a run's output goes.
 #[derive(Debug, Clone, Copy)]
-struct Output {
+pub(crate) struct Output {
     json: bool,
     by_class: bool,
     /// Each event besides.
@@ -82,8 +82,20 @@ impl Output {
         }
     }
 
+    /// Of the report of a recording.
+    pub(crate) fn of_report(json: bool) -> Output {
+        Output {
+            json,
+            by_class: false,
+            events: false,
+            echoes: None,
+            tui: false,
+            quiet: false,
+        }
+    }
+
     /// A report, whole or of an interval.
-    fn report(self, report: &Report) -> Result<()> {
+    pub(crate) fn report(self, report: &Report) -> Result<()> {
         let mut out = io::stdout().lock();
         if self.json {
             json::write_ndjson(report, &mut out)

@@ -21,7 +21,7 @@ const FRESH: Duration = Duration::from_secs(2);
 
 /// Asks /proc and the cgroup file system, and remembers.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(crate) struct Named {
     threads: RefCell<HashMap<(u32, u32), String>>,
     paths: RefCell<HashMap<u64, PathBuf>>,
     cgroups: RefCell<HashMap<u64, (Instant, Cgroup)>>,
@@ -31,7 +31,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    pub(super) fn new(unix_offset_ns: i128) -> Named {
+    pub(crate) fn new(unix_offset_ns: i128) -> Named {
         let v2 = |dir: &str| Path::new(dir).join("cgroup.controllers").exists();
         Named {
             threads: RefCell::default(),
@@ -44,7 +44,7 @@ impl Named {
     }
 
     /// A thread that has ended was called so.
-    pub(super) fn ended(&self, pid: u32, tid: u32, name: &str) {
+    pub(crate) fn ended(&self, pid: u32, tid: u32, name: &str) {
         self.remember(pid, tid, name.to_owned());
     }
 

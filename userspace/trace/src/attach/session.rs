@@ -349,7 +349,7 @@ impl Start {
 
 impl Start {
     /// What to add to CLOCK_MONOTONIC for the time since the Unix epoch, ns.
-    fn unix_offset_ns(self) -> i128 {
+    pub(crate) fn unix_offset_ns(self) -> i128 {
         i128::from(self.unix_ns) - i128::from(self.monotonic_ns)
     }
 }

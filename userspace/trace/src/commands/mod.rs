@@ -6,11 +6,15 @@ use crate::cli::{Cli, Command};
 
 pub mod attach;
 pub mod completions;
+pub mod diff;
 pub mod doctor;
 pub mod echo;
+pub mod export;
 pub mod list;
 pub mod man;
 pub mod probes;
+pub mod query;
+pub mod report;
 pub mod schema;
 mod style;
 pub mod top;
@@ -25,6 +29,10 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Echo(args) => echo::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Record(args) => crate::record::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Query(args) => query::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Probes(args) => probes::run(&args),

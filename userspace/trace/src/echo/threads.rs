@@ -5,6 +5,7 @@
 
 use super::flow::Call;
 use super::history::{Act, Deed, History, Thread};
+use super::syscalls;
 use crate::source::event::{Off, Wake};
 use crate::stats::{PtyId, Side};
 
@@ -245,6 +246,18 @@ pub(super) fn cause(
     back(history, (pid, tid, at), source, DEPTH)
 }
 
+/// A sleep that is part of the work: a timer that it set, or a disk. Whoever ended it has handed it
+/// nothing.
+fn is_nap(off: &Off) -> bool {
+    let slept_in = off.slept_in;
+    let call = slept_in.syscall.and_then(syscalls::name);
+    let syncs = call.is_some_and(|c| {
+        let syncs = ["fsync", "fdatasync", "sync", "syncfs", "msync"];
+        syncs.contains(&c)
+    });
+    slept_in.fault || syncs || matches!(call, Some("nanosleep" | "clock_nanosleep"))
+}
+
 fn back(
     history: &History,
     (pid, tid, at): (u32, u32, u64),
@@ -252,7 +265,8 @@ fn back(
     depth: u32,
 ) -> Option<Found> {
     let thread = history.thread(tid)?;
-    let wake = thread.time.last_sleep(at);
+    let naps = thread.time.sleeps_back_from(at).take(NAPS);
+    let wake = naps.into_iter().find(|o| !is_nap(o));
     let since = wake.map_or(0, |o| o.at.ts);
     let mut acts = thread
         .acts_back_from(at)

@@ -90,7 +90,12 @@ impl Timeline {
 
     /// The last sleep that was over by `ns`.
     pub(super) fn last_sleep(&self, ns: u64) -> Option<&Off> {
-        self.back_from(ns).find(|o| slept(o))
+        self.sleeps_back_from(ns).next()
+    }
+
+    /// The sleeps that were over by `ns`, the last one first.
+    pub(super) fn sleeps_back_from(&self, ns: u64) -> impl Iterator<Item = &Off> {
+        self.back_from(ns).filter(|o| slept(o))
     }
 
     /// The sleeps that begin at `ns` or later.

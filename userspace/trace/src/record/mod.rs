@@ -1,11 +1,12 @@
 //! One run of `record`: the system calls of a target, told as a summary, or one by one.
 //!
 //! [`select`] turns options into what the kernel side filters by; [`session`] holds the run
-//! together; [`summary`] is what a person reads, [`json`] what a program does.
+//! together; [`whole`] is what `-o` records besides; [`summary`] is what a person reads, [`json`] what a program does.
 
 mod json;
 mod select;
 mod session;
 mod summary;
+mod whole;
 
 pub use session::run;

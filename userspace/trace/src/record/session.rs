@@ -8,6 +8,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, bail};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use super::whole::Whole;
 use super::{json, select, summary};
 use crate::attach::backends::Features;
 use crate::attach::exit_code;
@@ -78,7 +79,11 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
     let deadline = args.duration.map(|d| Instant::now() + d);
     let mut status = None;
     let mut more = false;
+    let mut progress = Progress::default();
     let ended = loop {
+        if session.recorder_ended() {
+            break EndedBy::Signal;
+        }
         tokio::select! {
             // What ends the run must not wait for rings that never empty.
             biased;
@@ -89,9 +94,14 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
                 break EndedBy::Target;
             }
             // Besides: the event that tells of it could be lost.
-            _ = look.tick() => if wrapped.is_none() && !session.processes.target_lives() {
-                break EndedBy::Target;
-            },
+            _ = look.tick() => {
+                if let Some(whole) = &session.whole {
+                    progress.show(&whole.progress(session.live.lost_events()?));
+                }
+                if wrapped.is_none() && !session.processes.target_lives() {
+                    break EndedBy::Target;
+                }
+            }
             () = std::future::ready(()), if more => more = session.pull(false)?,
             () = session.live.filling() => more = session.pull(false)?,
             _ = pull.tick() => {
@@ -102,6 +112,7 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
             }
         }
     };
+    progress.end();
     if let (Some(w), None) = (&mut wrapped, &status) {
         session.processes.terminate_target();
         status = Some(w.end().await.context("ending the command")?);
@@ -124,6 +135,27 @@ fn say(line: &str) {
     }
 }
 
+/// One line that is written over and over, on a terminal only.
+#[derive(Default)]
+struct Progress {
+    shown: bool,
+}
+
+impl Progress {
+    fn show(&mut self, line: &str) {
+        if io::stderr().is_terminal() {
+            let _ = write!(io::stderr(), "\r{line}\x1b[K");
+            self.shown = true;
+        }
+    }
+
+    fn end(&self) {
+        if self.shown {
+            let _ = writeln!(io::stderr());
+        }
+    }
+}
+
 struct Session {
     probes: Probes,
     live: Live,
@@ -133,6 +165,8 @@ struct Session {
     undecodable: u64,
     written: Rc<RefCell<io::Result<()>>>,
     began_ns: u64,
+    /// With `-o`: what is recorded besides the calls, and where to.
+    whole: Option<Whole>,
 }
 
 impl Session {
@@ -144,12 +178,12 @@ impl Session {
             fentry: features.fentry.is_ok(),
             tracefs: features.tracefs,
             flush: features.flush.is_ok(),
-            uprobe: false,
+            uprobe: args.output.is_some() && features.uprobe.is_ok(),
             // Who is recorded is the whole tree.
             follow_exec: true,
             stream: false,
-            follow_echoes: false,
-            sock_fentry: false,
+            follow_echoes: args.output.is_some(),
+            sock_fentry: args.output.is_some() && features.sock_fentry.is_ok(),
             cpus_per_ring: args.cpus_per_ring,
             calls: Some(calls),
         })?;
@@ -157,6 +191,11 @@ impl Session {
         for process in &target.processes {
             probes.add_target(process.pid)?;
             processes.add(process, Relation::Target, survey);
+        }
+        if args.output.is_some() {
+            for process in &target.peers {
+                processes.add(process, Relation::Peer, survey);
+            }
         }
         let mut live = Live::open(&probes)?;
         live.open_calls(&probes)?;
@@ -166,7 +205,21 @@ impl Session {
             let failed = written.clone();
             pipeline.add(Box::new(EventLines { failed }));
         }
+        let mut whole = match &args.output {
+            Some(dir) => Some(Whole::begin(dir, args, target, &features.backends())?),
+            None => None,
+        };
+        if let Some(whole) = &whole {
+            pipeline.add(whole.sink.calls());
+        }
         probes.attach()?;
+        if let Some(whole) = &mut whole
+            && features.uprobe.is_ok()
+        {
+            for process in &target.processes {
+                whole.hops.follow(process.pid, &mut probes);
+            }
+        }
         probes.seed()?;
         if args.json || args.events {
             // For who waits until everything that comes is recorded.
@@ -181,33 +234,52 @@ impl Session {
             undecodable: 0,
             written,
             began_ns: monotonic_ns(),
+            whole,
         })
+    }
+
+    fn recorder_ended(&self) -> bool {
+        self.whole.as_ref().is_some_and(|w| w.sink.ended())
     }
 
     /// Empties the rings, and follows what happened; whether there is more.
     fn pull(&mut self, end: bool) -> Result<bool> {
         let Session {
+            probes,
             live,
             pipeline,
             processes,
             undecodable,
+            whole,
             ..
         } = self;
+        let drained_ns = monotonic_ns();
         let more = live.records(end, |record| {
             if pipeline.take(record) {
                 return;
             }
-            match Event::decode(record) {
-                Some(Event::Exit { thread, last: true }) => {
+            let Some(event) = Event::decode(record) else {
+                *undecodable += 1;
+                return;
+            };
+            match &event {
+                Event::Exit { thread, last: true } => {
                     processes.exited(thread.pid, thread.exit_code);
                 }
-                Some(Event::Fork(task)) => processes.forked(&task),
-                Some(Event::Exec(task)) => drop(processes.execed(&task)),
-                Some(_) => (),
-                None => *undecodable += 1,
+                Event::Fork(task) => processes.forked(task),
+                Event::Exec(task) => drop(processes.execed(task)),
+                _ => (),
+            }
+            if let Some(whole) = whole {
+                whole.event(event, processes, probes);
             }
         });
         pipeline.flush();
+        if let Some(whole) = whole
+            && !more
+        {
+            whole.drained(drained_ns, live.lost_events()?, processes, probes)?;
+        }
         std::mem::replace(&mut *self.written.borrow_mut(), Ok(())).context("writing calls")?;
         Ok(more)
     }
@@ -225,12 +297,17 @@ impl Session {
         for sums in self.live.call_sums() {
             self.pipeline.add_summed(&sums);
         }
+        let losses = self.losses(!args.command.is_empty())?;
+        if let Some(whole) = &mut self.whole {
+            let state = self.live.state(&self.probes)?;
+            whole.end(ended_ns, &state, &losses, &self.processes)?;
+        }
         let told = summary::Told {
             asked: &target.asked,
             duration_ns: ended_ns.saturating_sub(self.began_ns),
             stats: self.pipeline.stats(),
             requests_under_way: self.probes.requests_under_way(),
-            losses: self.losses(!args.command.is_empty())?,
+            losses: losses.clone(),
         };
         self.probes.detach();
         let mut out = io::stdout().lock();
@@ -240,7 +317,15 @@ impl Session {
             out.write_all(summary::render(&told).as_bytes())
         }
         .and_then(|()| out.flush())
-        .context("writing the figures")
+        .context("writing the figures")?;
+        match self.whole {
+            Some(whole) => {
+                // It shares the recorder with us.
+                drop(self.pipeline);
+                whole.finish(args, losses, &mut out)
+            }
+            None => Ok(()),
+        }
     }
 
     fn losses(&self, wrapped: bool) -> Result<Vec<Loss>> {

@@ -10,7 +10,7 @@ use probe_ebpf::events;
 use super::raw;
 
 /// Far longer than a program takes from reading the clock to putting its record into the ring.
-pub(super) const SETTLED_NS: u64 = 1_000_000;
+pub(crate) const SETTLED_NS: u64 = 1_000_000;
 
 /// Records that wait for their turn.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@
 
 mod decode;
 pub mod event;
-mod held;
+pub(crate) mod held;
 pub mod live;
 pub(crate) mod raw;
 

@@ -18,6 +18,22 @@ fn a_key_through_tmux() {
 }
 
 #[test]
+fn a_server_that_sleeps_before_it_passes_a_key_on() {
+    let script = TMUX.replace(
+        "14-16      tmux write pane.m 1",
+        "13-13-14   tmux off nap
+         14-14-14   tmux off nap
+         14-16      tmux write pane.m 1",
+    );
+    assert_ne!(script, TMUX);
+    let text = one(&script, &["tmux"]);
+    assert!(text.contains("ClientRead tmux 7-12:"), "{text}");
+    // Who waits for something in between was not woken for the key.
+    let text = one(&script.replace("off nap", "off irq"), &["tmux"]);
+    assert!(!text.contains("ClientRead"), "{text}");
+}
+
+#[test]
 fn a_key_through_phux_and_all_its_threads() {
     assert_eq!(one(PHUX, &["phux", "client"]), lines(PHUX_CHAIN));
 }

@@ -5,7 +5,7 @@
 //! 20-21    phux/main send c1 30       on connection c1
 //! 11-15-17 kw flush pane.s by tmux    flush work: queued, started, ended; `mute` of a line not echoed
 //! 0-16-18  cat off flush pane.s       off CPU: left, runnable, on a CPU again; and what woke it:
-//!                                     flush PTY.SIDE, task THREAD, irq, preempt
+//!                                     flush PTY.SIDE, task THREAD, irq, preempt; nap: a timer it set
 //! ```
 //! A thread is `process` or `process/thread`; a PTY's sides are `.m` and `.s`. Anything after `#` is
 //! a remark.
@@ -151,7 +151,10 @@ impl World {
                 },
                 woken_by_flush: (rest[0] == "flush").then(|| self.end(&side(rest[1]))),
                 slept_in: SleptIn {
-                    syscall: Some(0),
+                    syscall: Some(match rest[0] {
+                        "nap" => libc::SYS_clock_nanosleep as i32,
+                        _ => libc::SYS_read as i32,
+                    }),
                     ..SleptIn::default()
                 },
                 blame: hog(ts - runnable),

@@ -181,7 +181,7 @@ pub(super) fn phrase(scene: &Scene<'_>, found: &Found<'_>) -> String {
             ),
         },
         Cause::MajorFaults => {
-            format!("is {name} waiting for pages to be read from a disk (major page faults)")
+            format!("is {name} fetching pages from a disk (major page faults)")
         }
         Cause::Interrupts => format!("is interrupts on the CPU of {name}"),
         _ => String::new(),

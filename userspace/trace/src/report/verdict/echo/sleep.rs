@@ -25,6 +25,10 @@ const SYNCS: [&str; 6] = [
     "sync_file_range",
 ];
 
+/// What a PTY holds for a reader who comes now and then, bytes: the line discipline's buffer
+/// (`N_TTY_BUF_SIZE`). More is in the buffers before it, and that is a queue.
+const HELD: u64 = 4096;
+
 pub(super) fn cause(scene: &Scene<'_>, link: &LinkRow, sleep: Option<&Sleep>) -> Cause {
     if is_fault(scene, link, sleep) {
         return Cause::MajorFaults;
@@ -80,8 +84,9 @@ fn refused(scene: &Scene<'_>) -> bool {
     scene.echoes.ends.undelivered > 0 || terminal_refused(scene, scene.echoes)
 }
 
-/// A terminal that a client, or the target for it, writes to as its slave, and which gave EAGAIN.
-fn terminal_refused(scene: &Scene<'_>, echoes: &Echoes) -> bool {
+/// A terminal that a client, or the target for it, writes to as its slave, and which gave EAGAIN or
+/// has not read what it took. (Who waits until a terminal is writable gets no EAGAIN.)
+pub(super) fn terminal_refused(scene: &Scene<'_>, echoes: &Echoes) -> bool {
     let panes = |p: &crate::report::model::PtyRow| {
         let mut inputs = echoes.panes.iter();
         inputs.any(|e| e.index == Some(p.index) && e.devpts == p.devpts)
@@ -96,6 +101,13 @@ fn terminal_refused(scene: &Scene<'_>, echoes: &Echoes) -> bool {
         .collect();
     scene.report.ptys.iter().any(|p| {
         let own = p.slave.iter().any(|e| targets.contains(&e.pid));
-        own && !panes(p) && p.slave_writes.empty > 0
+        // Of a reader who is not known no read is seen.
+        let seen = !p.master.is_empty();
+        let unread = p
+            .slave_writes
+            .size
+            .sum
+            .saturating_sub(p.master_reads.size.sum);
+        own && !panes(p) && (p.slave_writes.empty > 0 || seen && unread > HELD)
     })
 }

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::super::verdict;
 use super::cases::*;
 use crate::echo::synthetic::{
-    BUILD, CAPPED, Known, Population, SERVER, ms, other, place, rival, schedule, stop, us,
+    BUILD, CAPPED, CLIENT, Known, Population, SERVER, change, ms, other, place, rival, schedule,
+    stop, us,
 };
 use crate::echo::{BlockedOn, Chain, End, LinkKind, Role, Summary};
 use crate::report::model::{Cause, Report};
@@ -202,6 +203,18 @@ fn inputs_without_an_answer() {
         p.block(c, ServerOutput, EPOLL, ms(2000))
     }));
     assert_eq!(v.cause, Cause::ClientNotReading, "{v:#?}");
+    let busy = |p: &mut Population, c: &mut Chain| p.burn(c, ServerOutput, ms(2000));
+    let mut r = unanswered(7, ServerOutput, End::Undelivered, busy);
+    assert_eq!(judged(&r).cause, Cause::ServerBusy);
+    let mut terminal = sample::pty(0, ("sshd", 50), ("tmux: client", CLIENT));
+    terminal.slave_writes.size.sum = 60_000;
+    terminal.master_reads.size.sum = 40_000;
+    r.ptys.push(terminal);
+    assert_eq!(
+        judged(&r).cause,
+        Cause::ClientNotReading,
+        "it serves others meanwhile"
+    );
     let starved = |p: &mut Population, c: &mut Chain| {
         p.wait_for(c, ClientReceive, ms(2000), &[hog("rustc", 7)]);
     };
@@ -345,4 +358,19 @@ fn foreign_names_are_harmless_in_every_sentence() {
             );
         }
     }
+}
+
+#[test]
+fn pages_of_a_fast_disk_are_more_work_than_sleep() {
+    let faults = |n: u32| {
+        move |p: &mut Population, c: &mut Chain, ns: u64| {
+            p.burn(c, Child, ns);
+            change(c, Child, |l| l.major_faults += n);
+        }
+    };
+    assert_eq!(
+        judged(&report(USUAL, faults(400))).cause,
+        Cause::MajorFaults
+    );
+    assert_eq!(judged(&report(USUAL, faults(100))).cause, Cause::SlowChild);
 }

@@ -6,11 +6,17 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+mod record;
+mod recording;
+
+pub use record::RecordArgs;
+pub use recording::{DiffArgs, ExportArgs, Format, QueryArgs, ReportArgs};
+
 /// Exit codes, as `--help` and the man page tell them.
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        it failed; of doctor: attach could not trace here
+  1        it failed; of doctor: attach could not trace here; of diff: a regression
   2        wrong usage
   124      of attach -- CMD: the duration (-d) ended CMD
   128+n    of attach -- CMD: signal n ended CMD; 141: who read the output closed it
@@ -24,6 +30,7 @@ Examples:
   sudo phux-trace attach tmux -d 10s      ten seconds of tmux, server and clients
   sudo phux-trace attach -p 4242 --json   one process, as JSON lines
   sudo phux-trace echo                    each echo as it happens, and its longest step
+  sudo phux-trace record tmux -o DIR      record it all, to be asked later
   sudo phux-trace top                     all of it while it happens, on the whole terminal
   phux-trace list                         who holds which PTY
   sudo phux-trace doctor                  what works here, and what would bring the rest";
@@ -50,6 +57,14 @@ pub enum Command {
     Top(TopArgs),
     /// Record the system calls of a live process: how many, how long, on which files
     Record(RecordArgs),
+    /// Say what a recording says: its echoes and their verdict, as attach did
+    Report(ReportArgs),
+    /// Ask a recording by SQL
+    Query(QueryArgs),
+    /// Compare two recordings: what has become slower
+    Diff(DiffArgs),
+    /// Write a recording for other tools: Perfetto, speedscope, flame graphs, CSV
+    Export(ExportArgs),
     /// List the processes that hold PTYs
     List(ListArgs),
     /// Say what this kernel, these privileges and this target allow
@@ -153,13 +168,14 @@ Examples:
   sudo phux-trace echo                  each key that is typed in the multiplexer
   sudo phux-trace echo tmux --slow 10ms
   sudo phux-trace echo --json | jq -c 'select(.type == \"chain\") | {length_ns, end}'
+  phux-trace echo ./recording           those that were recorded
 
 TARGET is as with attach. An echo is shown when it has ended; one that never comes is
 given up after a second. Sizes and times only: what was typed is not looked at. Ctrl-C
 ends it and tells how many there were.")]
 pub struct EchoArgs {
-    /// Pid or name of what to trace
-    #[arg(value_name = "TARGET", conflicts_with = "pid")]
+    /// Pid or name of what to trace, or the directory of a recording (with a slash in it)
+    #[arg(value_name = "TARGET|DIR", conflicts_with = "pid")]
     pub target: Option<OsString>,
     /// Trace this process
     #[arg(short, long, value_name = "PID")]
@@ -238,83 +254,6 @@ impl TopArgs {
             .attach()
         }
     }
-}
-
-/// Arguments of `record`.
-#[derive(Debug, Clone, Args)]
-#[command(after_help = "\
-Examples:
-  sudo phux-trace record -- make check         the file system calls of a command
-  sudo phux-trace record tmux -d 10s --families fs,network,polling
-  sudo phux-trace record -p 4242 --families all --aggregate polling,time
-  sudo phux-trace record -p 4242 --syscall openat,read --events | jq .path")]
-#[command(after_long_help = format!("\
-TARGET is meant as by attach, and everything that it starts is recorded with it. What is
-recorded is chosen in the kernel: what nobody wants costs next to nothing.
-
-Families: fs (the default), network, polling, memory, ipc, process, signals, time, sched,
-security, aio, misc; all. Requests of io_uring belong to any of them and are recorded too.
-
-A family that is aggregated is summed up in the kernel by process and call: cheaper than
-telling each call, and without files, threads and single times.
-
-Examples:
-  sudo phux-trace record -- make check         the file system calls of a command
-  sudo phux-trace record tmux -d 10s --families fs,network,polling
-  sudo phux-trace record -p 4242 --families all --aggregate polling,time
-  sudo phux-trace record -p 4242 --syscall openat,read --events | jq .path
-
-{EXIT_CODES}"))]
-pub struct RecordArgs {
-    /// Pid or name of what to record
-    #[arg(value_name = "TARGET", conflicts_with_all = ["pid", "command"])]
-    pub target: Option<OsString>,
-    /// Record this process
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
-    pub pid: Option<u32>,
-    /// Stop after this time (10s, 2min, 500ms; a plain number is seconds)
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
-    /// Families of system calls, or all
-    #[arg(
-        long,
-        value_name = "FAMILIES",
-        value_delimiter = ',',
-        default_value = "fs"
-    )]
-    pub families: Vec<String>,
-    /// Only these system calls
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        conflicts_with = "families"
-    )]
-    pub syscall: Vec<String>,
-    /// Families to sum up in the kernel, or all
-    #[arg(long, value_name = "FAMILIES", value_delimiter = ',')]
-    pub aggregate: Vec<String>,
-    /// Only threads of this name
-    #[arg(long, value_name = "NAME")]
-    pub comm: Option<String>,
-    /// Only these threads
-    #[arg(long, value_name = "TID", value_delimiter = ',')]
-    pub tid: Vec<u32>,
-    /// Only what is in this cgroup; without TARGET all processes in it
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
-    /// Print the figures as JSON lines
-    #[arg(long)]
-    pub json: bool,
-    /// Print each call as it ends, as JSON lines (implies --json)
-    #[arg(long)]
-    pub events: bool,
-    /// CPUs that share one ring buffer, rounded up to a power of two
-    #[arg(long, value_name = "N", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
-    pub cpus_per_ring: Option<u32>,
-    /// Start this command and record it
-    #[arg(last = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
 }
 
 /// Arguments of `list`.
