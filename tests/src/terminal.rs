@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -148,13 +148,6 @@ impl Terminal {
             ws_ypixel: 0,
         };
         tcsetwinsize(self.master(), size).expect("window size");
-    }
-
-    /// Waits until the program has ended, and says how.
-    pub fn wait(&mut self) -> ExitStatus {
-        let child = &mut self.child;
-        crate::wait_for(DEADLINE, || child.try_wait().expect("a child"))
-            .expect("the program did not end")
     }
 
     /// A terminal that hangs: what the program shows is not read, but for one read that is under way,
