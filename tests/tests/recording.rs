@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use phux_trace_tests::bins::profile_dir;
 use phux_trace_tests::calls::Truth;
 use phux_trace_tests::echoes::Typed;
 use phux_trace_tests::machine::{output_of, slowness};
