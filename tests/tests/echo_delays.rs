@@ -23,7 +23,6 @@ enum At {
     No,
     /// At a thread of that name, as `PHUX_DELAY` has it.
     Server(&'static str),
-    Client(&'static str),
     /// By an option of `echoer`.
     Child(&'static str),
 }
@@ -49,12 +48,8 @@ fn run(phux: bool, at: &At) -> Run {
         At::Server(where_) => preload(Some(where_)),
         _ => Vec::new(),
     };
-    let client = match at {
-        At::Client(where_) => preload(Some(where_)),
-        _ => Vec::new(),
-    };
     let told = if phux {
-        let mut phux = PhuxInTerminal::start(&child, &server, &client);
+        let mut phux = PhuxInTerminal::start(&child, &server, &[]);
         phux.terminal.wait_for_text("ready");
         let pid = phux.server();
         type_at(pid, &mut phux.terminal, &log)

@@ -137,6 +137,7 @@ prop_compose! {
         (ts, dur, gap) in (0..u64::MAX / 4, any::<u64>(), any::<u64>()),
         (tid, pid, io_uring, cpu) in any::<(u32, u32, bool, u16)>(),
         (comm, name, family, path, old_path) in (name(), name(), name(), name(), name()),
+        outcome in name(),
         (fd, ret, errno, bytes, runq_ns) in any::<(i32, i64, u16, u64, u64)>(),
         (blocked_ns, address_space_bytes, timeout_ns, nfds) in any::<(u64, u64, i64, u32)>(),
         (epoll_op, epoll_target_fd, epoll_events, requested_sleep_ns) in any::<(u8, i32, u32, u64)>(),
@@ -144,7 +145,7 @@ prop_compose! {
         Syscall {
             ts, seq: 0, dur, gap, tid, pid, comm, name, family, io_uring, cpu, fd, ret, errno, bytes,
             runq_ns, blocked_ns, path, old_path, address_space_bytes, requested_sleep_ns,
-            timeout_ns, nfds, epoll_op, epoll_target_fd, epoll_events,
+            timeout_ns, nfds, epoll_op, epoll_target_fd, epoll_events, outcome,
         }
     }
 }
