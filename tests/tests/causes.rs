@@ -180,6 +180,7 @@ fn alone() -> Option<phux_trace_tests::machine::Exclusive> {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_hog_on_the_servers_cpu() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
@@ -193,6 +194,7 @@ fn a_hog_on_the_servers_cpu() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_hog_on_the_childs_cpu() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
@@ -205,6 +207,7 @@ fn a_hog_on_the_childs_cpu() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_starved_kworker() {
     let Some(_alone) = alone() else { return };
     let mut session = Session::start("", &[]);
@@ -220,6 +223,7 @@ fn a_starved_kworker() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_quota() {
     let Some(_alone) = alone() else { return };
     // So that a key or two take what there is for a period.
@@ -235,6 +239,7 @@ fn a_quota() {
 
 /// The look-alike of a quota: there is one, and it is not what hurts.
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_hog_besides_an_ample_quota() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
@@ -248,6 +253,7 @@ fn a_hog_besides_an_ample_quota() {
 
 /// The look-alike of a busy server: a flood that the server gets along with, and a hog.
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_hog_besides_a_flood() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
@@ -260,6 +266,7 @@ fn a_hog_besides_a_flood() {
 /// The server sleeps at times: one that takes the whole CPU in real time would lose it to what the
 /// kernel keeps for ordinary tasks.
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn many_small_reads() {
     let Some(_alone) = alone() else { return };
     let mut session = Session::with_late_server("read:master:spin:3000", "").server_aside();
@@ -270,6 +277,7 @@ fn many_small_reads() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_child_that_computes() {
     let Some(_alone) = alone() else { return };
     let mut session = Session::start(&format!("--spin-us {LATE_US}"), &[]);
@@ -279,6 +287,7 @@ fn a_child_that_computes() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_child_that_sleeps() {
     let Some(_alone) = alone() else { return };
     let mut session = Session::start(&format!("--sleep-us {LATE_US}"), &[]);
@@ -288,6 +297,7 @@ fn a_child_that_sleeps() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_server_that_waits_for_a_disk() {
     let Some(_alone) = alone() else { return };
     if !has_disk(Path::new("/var/tmp")) {
@@ -301,6 +311,7 @@ fn a_server_that_waits_for_a_disk() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_server_that_sleeps() {
     let Some(_alone) = alone() else { return };
     let mut session = Session::with_late_server(&format!("write:master:sleep:{LATE_US}"), "");
@@ -311,6 +322,7 @@ fn a_server_that_sleeps() {
 
 /// The look-alike of a blocked server: one that computes, without any flood.
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_server_that_computes() {
     let Some(_alone) = alone() else { return };
     let mut session = Session::with_late_server(&format!("write:master:spin:{LATE_US}"), "");
@@ -318,6 +330,7 @@ fn a_server_that_computes() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_client_that_does_not_read() {
     let Some(_alone) = alone() else { return };
     let mut session = Session::start("", &[]);
@@ -331,6 +344,7 @@ fn a_client_that_does_not_read() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn an_idle_class_server() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
@@ -343,6 +357,7 @@ fn an_idle_class_server() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_nice_server() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
@@ -359,6 +374,7 @@ fn a_nice_server() {
 
 /// The look-alike of a low class: it has one, but nobody of any ordinary class could do better.
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_real_time_hog_before_a_nice_server() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
@@ -371,6 +387,7 @@ fn a_real_time_hog_before_a_nice_server() {
 }
 
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn pages_from_a_disk() {
     let Some(_alone) = alone() else { return };
     let dir = tempfile::tempdir_in("/var/tmp").expect("a folder");
@@ -406,6 +423,7 @@ fn lags(typed: &[Typed]) -> bool {
 
 /// Others may make the machine lag, and then it does: the person at the terminal is who knows.
 #[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn nothing_wrong() {
     let Some(_alone) = alone() else { return };
     let mut session = Session::start("", &[]);

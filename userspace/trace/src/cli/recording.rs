@@ -88,9 +88,7 @@ pub struct DiffArgs {
 /// Arguments of `export`.
 #[derive(Debug, Clone, Args)]
 #[command(group = ArgGroup::new("what").required(true))]
-#[command(
-    override_usage = "phux-trace export <DIR> <WHAT>"
-)]
+#[command(override_usage = "phux-trace export <DIR> <WHAT>")]
 #[command(after_help = "\
 Examples:
   phux-trace export rec --perfetto rec.pftrace    for ui.perfetto.dev
