@@ -141,6 +141,21 @@ fn tmux() {
     assert!(others.is_empty(), "{ids:?}: {others:?}");
 }
 
+/// A server that outlives its client, ended when the test does.
+struct Ends(u32);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.0)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            // It may have ended by itself.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+}
+
 #[test]
 fn screen() {
     if !need_root() || !need_tool("screen") {
@@ -182,6 +197,7 @@ fn screen() {
             .find(|pid| procfs::is_alive(*pid))
     });
     let server = server.expect("screen made its socket");
+    let _ends = Ends(server);
     let echoes = Echoes::of(&["-p", &server.to_string()]);
     let typed: Typed = typist.work(SOON);
     let told = echoes.stop();
