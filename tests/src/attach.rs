@@ -44,6 +44,12 @@ impl Attached {
         Attached::with(&["-p", &pid.to_string()])
     }
 
+    /// Attaches to process `pid` for the figures that are summed in the kernel. To follow each event of
+    /// the target as well is a load of its own on two CPUs, which changes what is measured.
+    pub fn for_sums(pid: u32) -> Attached {
+        Attached::with(&["-p", &pid.to_string(), "--no-echoes"])
+    }
+
     /// Attaches with these arguments and waits until it measures: it reports each half second, and
     /// the first report is the proof that every probe is in place.
     pub fn with(args: &[&str]) -> Attached {

@@ -14,7 +14,7 @@ const WORK: Duration = Duration::from_secs(120);
 
 /// Runs pty-sizes with these options under `attach`; gives its truth and the report.
 fn traced(options: &[&str]) -> (Value, Summed, u32) {
-    traced_by(options, Attached::to)
+    traced_by(options, Attached::for_sums)
 }
 
 fn traced_by(options: &[&str], attach: impl FnOnce(u32) -> Attached) -> (Value, Summed, u32) {

@@ -34,7 +34,7 @@ struct Ident {
 fn traced(options: &[&str]) -> (Truth, Summed) {
     unskipped(|| {
         let mut program = victim(options);
-        let attached = Attached::to(program.pid());
+        let attached = Attached::for_sums(program.pid());
         let truth = program.work(WORK);
         let report = attached.stop();
         program.finish();
