@@ -251,6 +251,17 @@ fn a_hog_besides_an_ample_quota() {
     session.judged().assert("hog_on_server", &["hog("]);
 }
 
+#[test]
+#[ignore = "needs the machine for itself: scripts/bench/causes"]
+fn a_server_busy_with_a_flood() {
+    let Some(_alone) = alone() else { return };
+    let mut session = Session::with_late_server("read:master:spin:3000", "").server_aside();
+    session.flood("--bytes 4096");
+    session
+        .judged()
+        .assert("server_busy", &["tmux: server", "(flood)", "4.0KiB"]);
+}
+
 /// The look-alike of a busy server: a flood that the server gets along with, and a hog.
 #[test]
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
