@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ratatui::crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::report::model::{ChainRow, Report};
@@ -138,6 +139,25 @@ impl Drop for Tui {
 }
 
 /// Until the session is over or nobody can see us any more.
+/// Waits for something to read, or so long. crossterm itself reads a terminal that is gone again and
+/// again.
+fn wait_for_keys(time: Duration) -> Result<()> {
+    let stdin = rustix::stdio::stdin();
+    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+    let time = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(time.subsec_nanos()),
+    };
+    match poll(&mut ready, Some(&time)) {
+        // A signal: perhaps the terminal has another size.
+        Err(rustix::io::Errno::INTR) => return Ok(()),
+        other => other.context("waiting for the terminal")?,
+    };
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    anyhow::ensure!(!ready[0].revents().intersects(gone), "the terminal is gone");
+    Ok(())
+}
+
 fn run(
     mut screen: Screen,
     incoming: &Receiver<Update>,
@@ -149,7 +169,8 @@ fn run(
     loop {
         let mut dirty = false;
         let left = FRAME.saturating_sub(drawn.elapsed());
-        if event::poll(left).context("reading the terminal")? {
+        wait_for_keys(left)?;
+        if event::poll(Duration::ZERO).context("reading the terminal")? {
             // All that is there, a pasted text or a turned wheel, before one frame.
             loop {
                 dirty = true;
