@@ -61,6 +61,8 @@ impl Nobody {
             .env("HOME", self.home())
             .env("TMUX_TMPDIR", self.home())
             .env("TERM", "xterm")
+            // Its shell of passwd(5) refuses everything; tmux and script ask for that one.
+            .env("SHELL", "/bin/sh")
             .env_remove("TMUX")
             .current_dir(self.home());
         command

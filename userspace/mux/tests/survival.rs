@@ -62,6 +62,27 @@ fn a_second_server_does_not_start() {
     world.ok(&["ls"]);
 }
 
+/// One that looks at the figures between the start of a server and its first session is no reason
+/// to end: whoever started the server would find none.
+#[test]
+fn who_looks_before_the_first_session_does_not_end_the_server() {
+    let mut world = World::with_server(&["--exit-empty"]);
+    for _ in 0..20 {
+        world.perf();
+    }
+    let client = world.client(&["new", "--", "sh", "-c", "echo a''live; cat"]);
+    client.wait_for_row("alive");
+    client.keys("\x04");
+    assert!(world.wait_server().success(), "it ends with its session");
+}
+
+/// Whoever started it was killed before it asked for a session: nobody would ever end it.
+#[test]
+fn a_server_that_nobody_asks_for_a_session_ends() {
+    let mut world = World::with_server(&["--exit-empty"]);
+    assert!(world.wait_server().success());
+}
+
 #[test]
 fn a_server_asked_to_end_says_so_and_cleans_up() {
     let mut world = World::with_server(&[]);

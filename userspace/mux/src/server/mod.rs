@@ -40,6 +40,9 @@ pub(crate) use state::Config;
 pub(crate) const DEFAULT_HISTORY: usize = 1000;
 /// How long the children may take to end when the server ends.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// How long a server that a client started waits for somebody to ask for a session: many times what
+/// that client takes on a machine under load.
+const START_GRACE: Duration = Duration::from_secs(10);
 
 /// Runs a server until it is told to end.
 ///
@@ -78,6 +81,8 @@ async fn accept(server: Rc<Server>, listener: StdListener) -> anyhow::Result<()>
     let listener = UnixListener::from_std(listener)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let begin = tokio::time::sleep(START_GRACE);
+    tokio::pin!(begin);
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -88,6 +93,7 @@ async fn accept(server: Rc<Server>, listener: StdListener) -> anyhow::Result<()>
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
+            () = &mut begin, if !begin.is_elapsed() => server.begin(),
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
             () = server.shutdown.notified() => return Ok(()),

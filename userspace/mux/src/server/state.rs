@@ -75,6 +75,8 @@ pub(super) struct Server {
     pub(super) clients: RefCell<BTreeMap<u32, mpsc::Sender<ServerMessage>>>,
     /// The session attached to last.
     pub(super) last: Cell<u32>,
+    /// Whether anybody has asked for a session yet, or long enough ago that nobody will.
+    begun: Cell<bool>,
     /// Counts sessions and clients.
     next_id: Cell<u32>,
     /// Rung to end the server.
@@ -90,6 +92,7 @@ impl Server {
             sessions: RefCell::default(),
             clients: RefCell::default(),
             last: Cell::new(0),
+            begun: Cell::new(false),
             next_id: Cell::new(1),
             shutdown: Notify::new(),
         }
@@ -128,6 +131,7 @@ impl Server {
         cwd: Option<String>,
         size: Size,
     ) -> anyhow::Result<Rc<Session>> {
+        self.begun.set(true);
         ensure!(
             !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control),
             "a session's name has 1 to {MAX_NAME} bytes and no control characters"
@@ -185,9 +189,18 @@ impl Server {
         self.end_if_empty();
     }
 
+    /// Who started the server has had the time to ask for a session. From now on an empty server
+    /// ends, even if that one was killed and nobody has ever asked.
+    pub(super) fn begin(&self) {
+        self.begun.set(true);
+        self.end_if_empty();
+    }
+
     fn end_if_empty(&self) {
         let empty = self.sessions.borrow().is_empty() && self.clients.borrow().is_empty();
-        if self.config.exit_empty && empty {
+        // Not yet begun: a `phux perf` or `phux ls` that comes and goes before the client that
+        // started the server must not end it.
+        if self.config.exit_empty && empty && self.begun.get() {
             self.shutdown.notify_one();
         }
     }
