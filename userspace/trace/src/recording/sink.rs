@@ -16,7 +16,7 @@ use super::{Put, calls, chains, events};
 use crate::attach::names::Named;
 use crate::attach::session::Start;
 use crate::echo::Names as _;
-use crate::privileges::AsInvoker;
+use crate::privileges;
 use crate::report::model;
 use crate::source::Event;
 use crate::source::event::{Off, Wake};
@@ -98,11 +98,10 @@ impl Sink {
             monotonic_ns: run.ts,
             unix_ns: run.unix_ns,
         };
-        // The recorder's thread inherits it, and keeps it when we have it no more.
-        let files_are_the_callers = AsInvoker::begin();
-        let recorder = Recorder::create(dir, run, options)
+        // The writer is a thread of its own, which inherits what this one has: nothing.
+        let recorder = privileges::unprivileged(|| Recorder::create(dir, run, options))
+            .context("giving up privileges")?
             .with_context(|| format!("cannot record to {}", dir.display()))?;
-        drop(files_are_the_callers);
         let ended = false;
         Ok(Sink {
             out: Rc::new(RefCell::new(Out { recorder, ended })),
