@@ -8,6 +8,7 @@
 mod app;
 mod draw;
 mod export;
+mod input;
 mod keys;
 mod table;
 mod tabs;
@@ -20,12 +21,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ratatui::crossterm::event::{self, Event};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use ratatui::crossterm::event::Event;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::report::model::{ChainRow, Report};
 use app::App;
+use input::Input;
 use terminal::Screen;
 
 /// Between two frames that no key asked for: 4 a second.
@@ -139,52 +140,26 @@ impl Drop for Tui {
 }
 
 /// Until the session is over or nobody can see us any more.
-/// Waits for something to read, or so long. crossterm itself reads a terminal that is gone again and
-/// again.
-fn wait_for_keys(time: Duration) -> Result<()> {
-    let stdin = rustix::stdio::stdin();
-    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-    let time = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(time.subsec_nanos()),
-    };
-    match poll(&mut ready, Some(&time)) {
-        // A signal: perhaps the terminal has another size.
-        Err(rustix::io::Errno::INTR) => return Ok(()),
-        other => other.context("waiting for the terminal")?,
-    };
-    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    anyhow::ensure!(!ready[0].revents().intersects(gone), "the terminal is gone");
-    Ok(())
-}
-
 fn run(
     mut screen: Screen,
     incoming: &Receiver<Update>,
     asked: &UnboundedSender<Request>,
 ) -> Result<()> {
     let mut app = App::default();
+    let mut input = Input::new()?;
     let mut drawn = Instant::now();
     screen.draw(&mut app)?;
     loop {
         let mut dirty = false;
-        let left = FRAME.saturating_sub(drawn.elapsed());
-        wait_for_keys(left)?;
-        if event::poll(Duration::ZERO).context("reading the terminal")? {
-            // All that is there, a pasted text or a turned wheel, before one frame.
-            loop {
-                dirty = true;
-                let event = event::read().context("reading the terminal")?;
-                if let Event::Resize(..) = event {
-                    screen.resized()?;
-                }
-                if let Some(request) = keys::handle(&mut app, &event) {
-                    // The session is over: the next line of the loop finds out.
-                    let _ = asked.send(request);
-                }
-                if !event::poll(Duration::ZERO).context("reading the terminal")? {
-                    break;
-                }
+        // All that is there, a pasted text or a turned wheel, before one frame.
+        for event in input.wait(FRAME.saturating_sub(drawn.elapsed()))? {
+            dirty = true;
+            if let Event::Resize(..) = event {
+                screen.resized()?;
+            }
+            if let Some(request) = keys::handle(&mut app, &event) {
+                // The session is over: the next lines find out.
+                let _ = asked.send(request);
             }
         }
         loop {

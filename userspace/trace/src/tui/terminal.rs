@@ -17,6 +17,10 @@ use ratatui::crossterm::terminal::{
 use super::app::App;
 use super::draw;
 
+/// For the test of what a panic leaves behind.
+#[cfg(debug_assertions)]
+const PANICS: &str = "PHUX_TRACE_PANICS_IN_DRAW";
+
 /// Whether the terminal is ours.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
@@ -49,6 +53,10 @@ impl Screen {
 
     /// One frame: what differs from the one before is written.
     pub(super) fn draw(&mut self, app: &mut App) -> Result<()> {
+        #[cfg(debug_assertions)]
+        if app.report().is_some() && std::env::var_os(PANICS).is_some() {
+            panic!("as {PANICS} asks");
+        }
         self.0
             .draw(|frame| draw::frame(app, frame.buffer_mut()))
             .context("drawing")?;
