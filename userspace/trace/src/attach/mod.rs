@@ -6,14 +6,15 @@
 //! [`assemble`] makes the report. Without the privileges to trace [`unprivileged`] makes one of what
 //! `/proc` and the servers themselves tell.
 
-mod assemble;
+pub(crate) mod assemble;
 pub(crate) mod backends;
 pub(crate) mod clients;
-mod cost;
+pub(crate) mod cost;
 pub(crate) mod echoes;
+pub(crate) mod ends;
 mod events;
 pub(crate) mod hops;
-mod inside;
+pub(crate) mod inside;
 pub(crate) mod limits;
 pub(crate) mod names;
 pub(crate) mod processes;
