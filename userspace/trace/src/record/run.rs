@@ -106,11 +106,7 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
 ///
 /// # Errors
 /// Nobody is, or too many could be meant.
-fn target(
-    args: &RecordArgs,
-    wrapped: Option<&Wrapped>,
-    survey: &Survey,
-) -> Result<Target> {
+fn target(args: &RecordArgs, wrapped: Option<&Wrapped>, survey: &Survey) -> Result<Target> {
     let asked = (args.target.as_deref(), args.pid);
     match (&args.cgroup, asked, wrapped) {
         (Some(cgroup), (None, None), None) => {
