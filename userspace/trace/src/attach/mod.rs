@@ -9,7 +9,7 @@
 mod assemble;
 pub(crate) mod backends;
 pub(crate) mod clients;
-mod cost;
+pub(crate) mod cost;
 pub(crate) mod echoes;
 mod events;
 pub(crate) mod hops;

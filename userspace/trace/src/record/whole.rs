@@ -11,6 +11,7 @@ use crate::attach::hops::Hops;
 use crate::attach::processes::Processes;
 use crate::attach::session::{Start, window};
 use crate::cli::RecordArgs;
+use crate::privileges::Files;
 use crate::probes::Probes;
 use crate::recording::replay;
 use crate::recording::sink::Sink;
@@ -37,6 +38,7 @@ pub(super) struct Whole {
 impl Whole {
     pub(super) fn begin(
         dir: &Path,
+        owner: Files,
         args: &RecordArgs,
         target: &Target,
         backends: &[Backend],
@@ -71,7 +73,7 @@ impl Whole {
             ..Options::default()
         };
         Ok(Whole {
-            sink: Sink::create(dir, run, options, &args.on)?,
+            sink: Sink::create(dir, owner, run, options, &args.on)?,
             hops: Hops::default(),
             clients: Clients::default(),
             ended: Ended::default(),
@@ -153,7 +155,7 @@ impl Whole {
         args: &RecordArgs,
         losses: Vec<Loss>,
         out: &mut impl Write,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let (run, analysis) = self.sink.finish()?;
         let end_ns = run.end.unwrap_or(run.ts);
         let mut report = replay::report(&run, &analysis, losses, end_ns);
@@ -167,7 +169,12 @@ impl Whole {
         .and_then(|()| out.flush())
         .context("writing the figures")?;
         say::remark(&format!("{} rows in {}", count(run.rows), self.dir));
-        Ok(())
+        Ok(run.rows)
+    }
+
+    /// Threads that have ended.
+    pub(super) fn ended(&self) -> &Ended {
+        &self.ended
     }
 
     /// For who waits.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use phux_perf::Snapshot;
+
 use crate::echo::{self, Chain, Config, Counts, Follower, Summary};
 use crate::report::model::{Cgroup, Echoes};
 use crate::source::Event;
@@ -129,6 +131,11 @@ impl Analysis {
     /// What became of all inputs.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Lengths of those that were echoed, ns.
+    pub fn lengths(&self) -> &Snapshot {
+        self.summary.lengths()
     }
 
     /// The summary as the report has it.
