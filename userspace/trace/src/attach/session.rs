@@ -119,6 +119,7 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
         kernel: System::look().version,
         others_sockets: session.asks_others(),
         end_command: wrapped.is_some(),
+        load: false,
     })
     .context("giving up privileges")?;
     if !session.processes.target_lives() {

@@ -15,6 +15,7 @@ use crate::attach::inside::{self, Inside, Looked, Patience};
 use crate::attach::processes::Processes;
 use crate::attach::session::{Start, window};
 use crate::cli::RecordArgs;
+use crate::privileges::Files;
 use crate::probes::Probes;
 use crate::recording::details::Details;
 use crate::recording::report;
@@ -60,6 +61,7 @@ const SUMS_SHARE: u64 = 50;
 impl Whole {
     pub(super) fn begin(
         dir: &Path,
+        owner: Files,
         args: &RecordArgs,
         target: &Target,
         backends: &[Backend],
@@ -94,7 +96,7 @@ impl Whole {
             ..Options::default()
         };
         Ok(Whole {
-            sink: Sink::create(dir, run, options, &args.on)?,
+            sink: Sink::create(dir, owner, run, options, &args.on)?,
             hops: Hops::default(),
             clients: Clients::default(),
             ended: Ended::default(),
@@ -258,7 +260,7 @@ impl Whole {
         args: &RecordArgs,
         losses: Vec<Loss>,
         out: &mut impl Write,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let (run, analysis) = self.sink.finish()?;
         let end_ns = run.end.unwrap_or(run.ts);
         let mut report = report::report(&run, &analysis, losses, end_ns);
@@ -272,7 +274,12 @@ impl Whole {
         .and_then(|()| out.flush())
         .context("writing the figures")?;
         say::remark(&format!("{} rows in {}", count(run.rows), self.dir));
-        Ok(())
+        Ok(run.rows)
+    }
+
+    /// Threads that have ended.
+    pub(super) fn ended(&self) -> &Ended {
+        &self.ended
     }
 
     /// For who waits.
