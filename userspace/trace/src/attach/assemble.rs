@@ -7,6 +7,7 @@ use probe_ebpf::events;
 
 use super::hops::Hops;
 use super::processes::{Processes, relation};
+use crate::probes::Probes;
 use crate::report::agreement;
 use crate::report::model::Cause;
 use crate::report::model::{
@@ -40,6 +41,8 @@ pub(super) struct Material<'a> {
     pub(super) cost: Cost,
     pub(super) echoes: Option<Echoes>,
     pub(super) slow_echoes: Vec<ChainRow>,
+    /// With a live view: calls' records that were not understood, and calls whose file has no name.
+    pub(super) calls_lost: Option<[u64; 2]>,
     pub(super) notes: Vec<String>,
     /// Said besides where no PTY was seen.
     pub(super) no_pty_hint: &'a str,
@@ -63,7 +66,7 @@ pub(super) fn report(m: Material<'_>) -> Report {
             processes: m.processes.rows(),
         },
         backends: m.backends.to_vec(),
-        losses: losses(m.state),
+        losses: losses(m.state, m.calls_lost),
         cost: m.cost,
         threads: threads(m.state, m.processes, m.placements, m.since),
         ptys: ptys(m.state, m.holders, m.placements, m.since),
@@ -349,7 +352,8 @@ fn hop_rows(state: &KernelState, hops: &Hops, inside: &[InProcess]) -> Vec<HopRo
 }
 
 /// What each class of losses means for the figures.
-fn losses(state: &KernelState) -> Vec<Loss> {
+/// What the kernel side, and with a live view the pipeline of calls (undecodable, unnamed), has lost.
+pub(super) fn losses(state: &KernelState, calls: Option<[u64; 2]>) -> Vec<Loss> {
     const CLASSES: [(u32, &str, &str); 7] = [
         (
             events::LOSS_RING_FULL,
@@ -405,10 +409,34 @@ fn losses(state: &KernelState) -> Vec<Loss> {
             meaning: "times a program could not run; some of them concern the target".into(),
         });
     }
-    if state.undecodable != 0 {
+    let [not_understood, unnamed] = calls.unwrap_or_default();
+    if calls.is_some() {
+        let of_calls = Probes::call_losses();
+        // What was under way when tracing began began before it.
+        let of_calls = of_calls
+            .iter()
+            .filter(|(class, _, _)| *class != events::LOSS_CALL_START);
+        rows.extend(of_calls.filter_map(|(class, name, meaning)| {
+            let count = *state.losses.get(class)?;
+            (count != 0).then(|| Loss {
+                class: (*name).into(),
+                count,
+                meaning: (*meaning).into(),
+            })
+        }));
+    }
+    if unnamed != 0 {
+        rows.push(Loss {
+            class: "unnamed".into(),
+            count: unnamed,
+            meaning: "calls whose file has no name: the record that told it was lost".into(),
+        });
+    }
+    let undecodable = state.undecodable + not_understood;
+    if undecodable != 0 {
         rows.push(Loss {
             class: "undecodable".into(),
-            count: state.undecodable,
+            count: undecodable,
             meaning: "records that phux-trace did not understand".into(),
         });
     }

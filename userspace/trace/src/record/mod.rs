@@ -9,4 +9,5 @@ mod session;
 mod summary;
 mod whole;
 
+pub(crate) use select::of_families;
 pub use session::run;

@@ -14,7 +14,7 @@ use super::analysis::Analysis;
 use super::trigger::{Condition, Trigger};
 use super::{Put, calls, chains, events};
 use crate::attach::names::Named;
-use crate::attach::session::Start;
+use crate::attach::window::Start;
 use crate::echo::Names as _;
 use crate::privileges::AsInvoker;
 use crate::report::model;
@@ -94,17 +94,19 @@ impl Sink {
     /// # Errors
     /// The directory cannot be made or written.
     pub fn create(dir: &Path, run: Run, options: Options, on: &[Condition]) -> Result<Sink> {
-        let start = Start {
-            monotonic_ns: run.ts,
-            unix_ns: run.unix_ns,
-        };
+        let start = Start::of(&run);
         // The recorder's thread inherits it, and keeps it when we have it no more.
         let files_are_the_callers = AsInvoker::begin();
         let recorder = Recorder::create(dir, run, options)
             .with_context(|| format!("cannot record to {}", dir.display()))?;
         drop(files_are_the_callers);
+        Ok(Sink::of(recorder, start, on))
+    }
+
+    /// The same to a recorder that there is, whose run began then.
+    pub(crate) fn of(recorder: Recorder, start: Start, on: &[Condition]) -> Sink {
         let ended = false;
-        Ok(Sink {
+        Sink {
             out: Rc::new(RefCell::new(Out { recorder, ended })),
             names: Names::new(KNOWN),
             named: Named::new(start.unix_offset_ns()),
@@ -115,7 +117,7 @@ impl Sink {
             on_cpu: HashMap::new(),
             triggers: on.iter().map(|c| Trigger::new(*c)).collect(),
             start,
-        })
+        }
     }
 
     /// Who is to be given the calls.
