@@ -42,13 +42,17 @@ impl Need {
 }
 
 /// Gives up, for good, every capability of this thread that is not needed. To be called while there is no
-/// other thread.
+/// other thread, but for those of [`unprivileged`].
 ///
 /// # Errors
 /// The kernel refuses, which it does for no reason known.
 pub fn keep(need: Need) -> io::Result<()> {
+    keep_only(need.capabilities())
+}
+
+fn keep_only(keep: CapabilitySet) -> io::Result<()> {
     let has = capabilities(None)?;
-    let kept = has.permitted & need.capabilities();
+    let kept = has.permitted & keep;
     clear_ambient_capability_set()?;
     set_capabilities(
         None,
@@ -59,6 +63,25 @@ pub fn keep(need: Need) -> io::Result<()> {
         },
     )?;
     Ok(())
+}
+
+/// Runs `f` on a thread without any capability, as the user who called sudo as far as files go. Threads
+/// that `f` starts stay so: a recorder's writer, which opens files for as long as it records.
+///
+/// # Errors
+/// The thread cannot be started, or keeps what it is to give up.
+pub fn unprivileged<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || {
+            let _files_are_the_callers = AsInvoker::begin();
+            keep_only(CapabilitySet::empty())?;
+            Ok(f())
+        })?;
+        match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// While it lives, files that this thread makes or opens are made and opened by the user who called
@@ -115,14 +138,8 @@ impl Files {
             .name("files".into())
             .spawn(move || {
                 let _for_good = AsInvoker::begin();
-                // What cannot be given up was not there.
-                let _ = clear_ambient_capability_set();
-                let none = CapabilitySets {
-                    effective: CapabilitySet::empty(),
-                    permitted: CapabilitySet::empty(),
-                    inheritable: CapabilitySet::empty(),
-                };
-                if set_capabilities(None, none).is_ok() {
+                // With anything left nothing is done there.
+                if keep_only(CapabilitySet::empty()).is_ok() {
                     to_do.iter().for_each(|job| job());
                 }
             })?;
@@ -170,6 +187,25 @@ mod tests {
             ..new
         };
         assert!(wrapped.capabilities().contains(CapabilitySet::KILL));
+    }
+
+    #[test]
+    fn what_an_unprivileged_thread_starts_has_nothing_and_we_keep_ours() {
+        let before = capabilities(None).expect("ours");
+        let theirs = unprivileged(|| {
+            let started = std::thread::spawn(|| capabilities(None).expect("its"));
+            [
+                capabilities(None).expect("its"),
+                started.join().expect("ends"),
+            ]
+        });
+        for has in theirs.expect("a thread") {
+            assert!(has.permitted.is_empty() && has.effective.is_empty());
+        }
+        assert_eq!(
+            capabilities(None).expect("ours").permitted,
+            before.permitted
+        );
     }
 
     #[test]

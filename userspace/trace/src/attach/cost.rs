@@ -88,14 +88,14 @@ fn run_times(probes: &Probes) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// CPU time of this process so far, ns.
-pub(super) fn daemon_cpu_ns() -> u64 {
+pub(crate) fn daemon_cpu_ns() -> u64 {
     phux_perf::ProcessStats::capture().map_or(0, |s| {
         (s.cpu_user_us + s.cpu_system_us).saturating_mul(1000)
     })
 }
 
 /// Its resident memory.
-pub(super) fn rss_bytes() -> u64 {
+pub(crate) fn rss_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|s| s.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());

@@ -1,54 +1,27 @@
-//! What a run waits for, and what ended it.
+//! Who holds an end of the target's PTYs.
 
-use std::io;
-use std::process::{ExitCode, ExitStatus};
+use std::collections::BTreeMap;
 
-use tokio::time::{Instant, sleep_until};
+use super::processes::Processes;
+use crate::stats::{Holder, PtyId, Side};
 
-use super::exit_code;
-use super::wrapped::Wrapped;
+/// All that were seen to.
+#[derive(Debug, Default)]
+pub(crate) struct Ends(BTreeMap<(PtyId, Side, u32), Holder>);
 
-/// Status of a run that its duration ended, as timeout(1) has it.
-pub(crate) const TIMED_OUT: u8 = 124;
-
-/// What ended a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndedBy {
-    Signal,
-    Duration,
-    Target,
-}
-
-impl EndedBy {
-    /// Our own status, given that of the wrapped command.
-    pub(crate) fn exit_code(self, command: Option<ExitStatus>) -> ExitCode {
-        match (self, command) {
-            (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
-            (_, Some(status)) => exit_code(status),
-            (_, None) => ExitCode::SUCCESS,
+impl Ends {
+    /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.
+    pub(crate) fn hold(&mut self, holders: Vec<Holder>, processes: &mut Processes) {
+        self.0
+            .retain(|(pty, _, _), _| holders.iter().all(|h| h.pty != *pty));
+        for holder in holders {
+            processes.add_holder(&holder);
+            self.0.insert((holder.pty, holder.side, holder.pid), holder);
         }
     }
-}
 
-pub(crate) async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-pub(crate) async fn tick(interval: &mut Option<tokio::time::Interval>) {
-    match interval {
-        Some(interval) => {
-            interval.tick().await;
-        }
-        None => std::future::pending().await,
-    }
-}
-
-pub(crate) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
-    match wrapped {
-        Some(w) => w.wait().await,
-        None => std::future::pending().await,
+    /// In the order of PTYs, sides and pids.
+    pub(crate) fn all(&self) -> Vec<Holder> {
+        self.0.values().cloned().collect()
     }
 }

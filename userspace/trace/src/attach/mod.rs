@@ -7,16 +7,16 @@
 //! [`recording`] writes it all down when asked. Without the privileges to trace [`unprivileged`] makes one of what
 //! `/proc` and the servers themselves tell.
 
-mod assemble;
+pub(crate) mod assemble;
 pub(crate) mod backends;
 mod calls;
 pub(crate) mod clients;
-mod cost;
+pub(crate) mod cost;
 pub(crate) mod echoes;
 pub(crate) mod ends;
 mod events;
 pub(crate) mod hops;
-mod inside;
+pub(crate) mod inside;
 pub(crate) mod limits;
 pub(crate) mod names;
 pub(crate) mod processes;
@@ -25,6 +25,7 @@ mod screen;
 pub(crate) mod session;
 pub(crate) mod signals;
 mod unprivileged;
+pub(crate) mod waits;
 pub(crate) mod who;
 pub(crate) mod window;
 pub mod wrapped;

@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use phux_recording::{Mode, Options, Recorder};
 
+use super::assemble::{Now, hop_sums};
 use super::hops::Hops;
 use super::processes::Processes;
 use super::window::Start;
 use crate::privileges::Files;
 use crate::recording::describe;
+use crate::recording::details::Details;
 use crate::recording::sink::Sink;
 use crate::report::model::{Backend, Loss};
 use crate::source::Event;
-use crate::stats::KernelState;
+use crate::stats::{Holder, KernelState, ThreadStat};
 use crate::syscalls::Consumer;
 use crate::tui::Recorded;
 
@@ -87,6 +89,18 @@ impl Recording {
         self.sink.drained(at_ns, lost, false);
     }
 
+    /// What the kernel has summed up until now; the last time before the end.
+    fn sums(&mut self, since: KernelState, last: bool, processes: &Processes, hops: &Hops) {
+        let role = |t: &ThreadStat| processes.role(t.pid, &t.comm, t.pid == t.tid);
+        let hop = |id| hops.get(id).map(|hop| hop.probe.clone());
+        self.sink.sums(since, last, role, hop);
+    }
+
+    /// The same while it goes on: what `kill -9` would lose is what came since.
+    pub(super) fn summed(&mut self, now: &KernelState, processes: &Processes, hops: &Hops) {
+        self.sums(now.since(&self.began), false, processes, hops);
+    }
+
     /// Whether it has ended by itself, of a full disk as a rule.
     pub(super) fn ended(&self) -> bool {
         self.sink.ended()
@@ -110,17 +124,23 @@ impl Recording {
         mut self,
         now: &KernelState,
         losses: impl FnOnce(&KernelState) -> Vec<Loss>,
-        processes: &Processes,
+        holders: &[Holder],
+        known: &mut Now<'_>,
+        hops: &Hops,
+        notes: Vec<String>,
     ) -> Result<Recorded> {
         let since = now.since(&self.began);
         let ring_full = since.losses.get(&probe_ebpf::events::LOSS_RING_FULL);
         self.sink
             .drained(now.at_ns, ring_full.copied().unwrap_or(0), true);
-        let threads = since.threads.values().chain(since.summed.values());
-        let role = |t: &crate::stats::ThreadStat| processes.role(t.pid, &t.comm, t.pid == t.tid);
-        self.sink
-            .threads(threads.filter(|t| !t.is_quiet()), role, now.at_ns);
+        self.sums(since.clone(), true, known.processes, hops);
         self.sink.losses(&losses(&since), now.at_ns);
+        let by_hop = hop_sums(&since, hops);
+        self.sink.describe(&Details {
+            processes: known.processes.rows(),
+            notes,
+            ..Details::of(&since, known, holders, &by_hop, &[])
+        })?;
         let so_far = self.so_far();
         let (run, _) = self.sink.finish()?;
         Ok(Recorded {

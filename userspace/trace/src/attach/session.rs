@@ -1,6 +1,5 @@
 //! The run itself: set up, pull until something ends it, report.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,13 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::assemble::{self, Material};
+use super::assemble::{self, Material, Now};
 use super::backends::Features;
 use super::calls::Calls;
 use super::clients::Clients;
 use super::cost::Meter;
 use super::echoes::Echoes;
-use super::ends::{EndedBy, tick, until, wait};
+use super::ends::Ends;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
 use super::limits;
@@ -23,6 +22,7 @@ use super::processes::Processes;
 use super::recording::{About, Recording};
 use super::screen::Screen;
 use super::signals::Signals;
+use super::waits::{EndedBy, tick, until, wait};
 use super::who::{self, describe, find};
 use super::window::{Start, window};
 use super::wrapped::Wrapped;
@@ -40,7 +40,7 @@ use crate::say;
 use crate::sched_class::{Placements, Since};
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
-use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
+use crate::stats::{Ended, KernelState};
 use crate::target::{Survey, Target, proc};
 use crate::tui::Recorded;
 
@@ -274,7 +274,7 @@ pub(super) struct Session {
     hops: Hops,
     processes: Processes,
     ended: Ended,
-    holders: BTreeMap<(PtyId, Side, u32), Holder>,
+    ends: Ends,
     backends: Vec<Backend>,
     notes: Vec<String>,
     /// Servers that keep histograms of their own, or why one does not.
@@ -359,7 +359,7 @@ impl Session {
             hops,
             processes,
             ended: Ended::default(),
-            holders: BTreeMap::new(),
+            ends: Ends::default(),
             backends: features.backends(),
             notes: target.notes.clone(),
             inside,
@@ -380,7 +380,8 @@ impl Session {
         for process in target.processes.iter().chain(&target.peers) {
             session.placements.watch(process.pid);
         }
-        session.hold(live::holders(&seeded));
+        let holders = live::holders(&seeded);
+        session.ends.hold(holders, &mut session.processes);
         Ok(session)
     }
 
@@ -390,17 +391,6 @@ impl Session {
         let others = |pid| proc::process(pid).is_ok_and(|p| p.uid != me);
         let mut asked = self.inside.iter().filter(|(_, inside)| inside.is_ok());
         asked.any(|(pid, _)| others(*pid))
-    }
-
-    /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.
-    fn hold(&mut self, holders: Vec<Holder>) {
-        self.holders
-            .retain(|(pty, _, _), _| holders.iter().all(|h| h.pty != *pty));
-        for holder in holders {
-            self.processes.add_holder(&holder);
-            self.holders
-                .insert((holder.pty, holder.side, holder.pid), holder);
-        }
     }
 
     /// Empties the rings and follows what happened.
@@ -494,7 +484,7 @@ impl Session {
             }
         }
         let holders = live::holders(&self.probes.seed()?);
-        self.hold(holders);
+        self.ends.hold(holders, &mut self.processes);
         Ok(())
     }
 
@@ -530,7 +520,7 @@ impl Session {
     /// What came since the last interval.
     pub(super) fn interval(&mut self, output: Output) -> Result<Report> {
         let holders = live::holders(&self.probes.holders()?);
-        self.hold(holders);
+        self.ends.hold(holders, &mut self.processes);
         let state = self.state_at(None, output)?;
         let since = match &self.last {
             Some(last) => state.since(last),
@@ -541,6 +531,9 @@ impl Session {
             .as_ref()
             .map_or(self.start.monotonic_ns, |l| l.at_ns);
         let report = self.report(&since, began, false, Vec::new());
+        if let Some(recording) = &mut self.recording {
+            recording.summed(&state, &self.processes, &self.hops);
+        }
         self.last = Some(state);
         self.placements.interval_ended();
         Ok(report)
@@ -606,7 +599,14 @@ impl Session {
         }
         let by_pipeline = self.calls.as_ref().map(Calls::losses);
         let losses = |since: &KernelState| assemble::losses(since, by_pipeline);
-        let done = recording.finish(&state, losses, &self.processes)?;
+        let mut known = Now {
+            processes: &self.processes,
+            placements: &mut self.placements,
+            since: Since::Run,
+        };
+        let holders = self.ends.all();
+        let notes = self.notes.clone();
+        let done = recording.finish(&state, losses, &holders, &mut known, &self.hops, notes)?;
         Ok(format!("{} rows in {}", count(done.rows), done.dir))
     }
 
@@ -637,11 +637,12 @@ impl Session {
             Ok(inside) => inside.end(patience, || self.live.hops(), &self.hops),
             Err(why) => inside::missing(*pid, why.clone()),
         });
-        let in_process = in_process.collect();
+        let in_process = in_process.map(|looked| looked.row()).collect();
         self.probes.stop();
         let ended_ns = monotonic_ns();
         // Without the last look the first one still tells who held what.
-        self.hold(holders.unwrap_or_default());
+        self.ends
+            .hold(holders.unwrap_or_default(), &mut self.processes);
         let state = self.state_at(Some(ended_ns), output)?;
         self.probes.detach();
         if let Some(echoes) = &mut self.echoes {
@@ -659,17 +660,9 @@ impl Session {
         last: bool,
         in_process: Vec<InProcess>,
     ) -> Report {
-        let holders: Vec<Holder> = self.holders.values().cloned().collect();
         let mut notes = self.notes.clone();
         notes.extend(self.hops.notes.iter().cloned());
-        let passed = self.processes.passed();
-        if passed != 0 {
-            let processes = if passed == 1 { "process" } else { "processes" };
-            notes.push(format!(
-                "{passed} {processes} that the target started came and went; \
-                 their threads are summed by name"
-            ));
-        }
+        notes.extend(self.processes.passed_note());
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
         let echoes = self.echoes.as_mut().map(|e| e.rows(last));
         let (echoes, slow_echoes) = echoes.map_or((None, Vec::new()), |(e, slow)| (Some(e), slow));
@@ -681,19 +674,21 @@ impl Session {
             ),
             asked: &self.asked,
             state,
-            placements: &mut self.placements,
-            since: if last { Since::Run } else { Since::Interval },
-            processes: &self.processes,
-            holders: &holders,
-            hops: &self.hops,
+            known: &mut Now {
+                processes: &self.processes,
+                placements: &mut self.placements,
+                since: if last { Since::Run } else { Since::Interval },
+            },
+            processes: self.processes.rows(),
+            holders: &self.ends.all(),
+            hops: assemble::hop_sums(state, &self.hops),
             backends: &self.backends,
+            losses: assemble::losses(state, self.calls.as_ref().map(Calls::losses)),
             in_process,
             cost: self.meter.read(&self.probes, last),
             echoes,
             slow_echoes,
-            calls_lost: self.calls.as_ref().map(Calls::losses),
             notes,
-            no_pty_hint: "",
         })
     }
 }

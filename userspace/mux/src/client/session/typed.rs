@@ -18,14 +18,13 @@ use crate::term::Scroll;
 
 impl Session {
     pub(super) fn read_terminal(&mut self) -> anyhow::Result<Option<End>> {
-        let mut buf = [0; 4096];
-        let len = match rustix::io::read(rustix::stdio::stdin(), &mut buf) {
+        let len = match rustix::io::read(rustix::stdio::stdin(), &mut self.typed[..]) {
             Ok(0) | Err(Errno::IO) => return Ok(Some(End::Terminated)),
             Ok(len) => len,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
             Err(e) => return Err(e.into()),
         };
-        let events = self.parser.feed(&buf[..len]);
+        let events = self.parser.feed(&self.typed[..len]);
         let end = self.on_input(events)?;
         self.escape_since = self.parser.waits().then(Instant::now);
         Ok(end)

@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use self::sampled::Sampled;
-use super::ends::{EndedBy, tick, until, wait};
 use super::inside::{Inside, Patience};
 use super::processes::Processes;
 use super::signals::Signals;
+use super::waits::{EndedBy, tick, until, wait};
 use super::window::Start;
 use super::wrapped::Wrapped;
 use super::{Output, cost, exit_code};

@@ -35,7 +35,7 @@ impl Watch {
             Ok(inside) => inside.end(patience, BTreeMap::new, &Hops::default()),
             Err(why) => inside::missing(*pid, why.clone()),
         });
-        let in_process = in_process.collect();
+        let in_process = in_process.map(|looked| looked.row()).collect();
         self.report(0, self.cpu_at_start_ns, true, in_process)
     }
 
