@@ -7,6 +7,7 @@ use probe_ebpf::events;
 
 use super::hops::Hops;
 use super::processes::{Processes, relation};
+use crate::probes::Probes;
 use crate::report::agreement;
 use crate::report::model::Cause;
 use crate::report::model::{
@@ -371,7 +372,9 @@ fn hop_rows(sums: HopSums, inside: &[InProcess]) -> Vec<HopRow> {
 }
 
 /// What each class of losses means for the figures.
-pub(super) fn losses(state: &KernelState) -> Vec<Loss> {
+///
+/// With a live view `calls` are the records that its pipeline did not understand, and the calls whose file has no name.
+pub(super) fn losses(state: &KernelState, calls: Option<[u64; 2]>) -> Vec<Loss> {
     const CLASSES: [(u32, &str, &str); 7] = [
         (
             events::LOSS_RING_FULL,
@@ -427,10 +430,34 @@ pub(super) fn losses(state: &KernelState) -> Vec<Loss> {
             meaning: "times a program could not run; some of them concern the target".into(),
         });
     }
-    if state.undecodable != 0 {
+    let [not_understood, unnamed] = calls.unwrap_or_default();
+    if calls.is_some() {
+        let of_calls = Probes::call_losses();
+        // What was under way when tracing began began before it.
+        let of_calls = of_calls
+            .iter()
+            .filter(|(class, _, _)| *class != events::LOSS_CALL_START);
+        rows.extend(of_calls.filter_map(|(class, name, meaning)| {
+            let count = *state.losses.get(class)?;
+            (count != 0).then(|| Loss {
+                class: (*name).into(),
+                count,
+                meaning: (*meaning).into(),
+            })
+        }));
+    }
+    if unnamed != 0 {
+        rows.push(Loss {
+            class: "unnamed".into(),
+            count: unnamed,
+            meaning: "calls whose file has no name: the record that told it was lost".into(),
+        });
+    }
+    let undecodable = state.undecodable + not_understood;
+    if undecodable != 0 {
         rows.push(Loss {
             class: "undecodable".into(),
-            count: state.undecodable,
+            count: undecodable,
             meaning: "records that phux-trace did not understand".into(),
         });
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use phux_recording::{Mode, Options, Ring, Run};
+use phux_recording::{Mode, Options, Ring};
 
 use crate::attach::assemble::{Now, hop_sums};
 use crate::attach::clients::Clients;
@@ -13,10 +13,11 @@ use crate::attach::ends::Ends;
 use crate::attach::hops::Hops;
 use crate::attach::inside::{self, Inside, Looked, Patience};
 use crate::attach::processes::Processes;
-use crate::attach::session::{Start, window};
+use crate::attach::window::Start;
 use crate::cli::RecordArgs;
 use crate::privileges::Files;
 use crate::probes::Probes;
+use crate::recording::describe;
 use crate::recording::details::Details;
 use crate::recording::report;
 use crate::recording::sink::Sink;
@@ -67,7 +68,6 @@ impl Whole {
         backends: &[Backend],
     ) -> Result<Whole> {
         let start = Start::now();
-        let host = window(start.unix_ns, 0);
         let options = serde_json::json!({
             "families": args.families,
             "syscall": args.syscall,
@@ -78,18 +78,7 @@ impl Whole {
             "duration_ns": args.duration.map(|d| d.as_nanos() as u64),
             "ring_ns": args.ring.map(|d| d.as_nanos() as u64),
         });
-        let run = Run {
-            hostname: host.host.as_str().into(),
-            kernel: host.kernel.as_str().into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            cpus: host.cpus,
-            ts: start.monotonic_ns,
-            unix_ns: start.unix_ns,
-            target: target.asked.as_str().into(),
-            options: options.to_string().into(),
-            backends: serde_json::to_string(backends).context("backends")?.into(),
-            ..Run::default()
-        };
+        let run = describe(start, &target.asked, &options, backends)?;
         let options = Options {
             mode: Mode::Block,
             ring: args.ring.map(Ring::of),

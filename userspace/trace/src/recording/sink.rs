@@ -17,7 +17,7 @@ use super::trigger::{Condition, Trigger};
 use super::{Put, calls, chains, events};
 use crate::attach::inside::Looked;
 use crate::attach::names::Named;
-use crate::attach::session::Start;
+use crate::attach::window::Start;
 use crate::echo::Names as _;
 use crate::privileges::{self, Files};
 use crate::report::model;
@@ -117,16 +117,18 @@ impl Sink {
         options: Options,
         on: &[Condition],
     ) -> Result<Sink> {
-        let start = Start {
-            monotonic_ns: run.ts,
-            unix_ns: run.unix_ns,
-        };
+        let start = Start::of(&run);
         // The writer is a thread of its own, which inherits what this one has: nothing.
         let recorder = privileges::unprivileged(owner, || Recorder::create(dir, run, options))
             .context("giving up privileges")?
             .with_context(|| format!("cannot record to {}", dir.display()))?;
+        Ok(Sink::of(recorder, start, on))
+    }
+
+    /// The same to a recorder that there is, whose run began then.
+    pub(crate) fn of(recorder: Recorder, start: Start, on: &[Condition]) -> Sink {
         let ended = false;
-        Ok(Sink {
+        Sink {
             out: Rc::new(RefCell::new(Out { recorder, ended })),
             names: Names::new(KNOWN),
             named: Named::new(start.unix_offset_ns()),
@@ -138,7 +140,7 @@ impl Sink {
             told: Told::from(start.monotonic_ns),
             triggers: on.iter().map(|c| Trigger::new(*c)).collect(),
             start,
-        })
+        }
     }
 
     /// Who is to be given the calls.
