@@ -9,7 +9,7 @@ use crate::probes::Probes;
 use crate::report::model::{Cost, ProgramCost};
 
 /// Keeps the account. The kernel counts run times only while this lives.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     stats: Option<OwnedFd>,
     start: Reading,
     last: Reading,
@@ -34,7 +34,7 @@ impl Reading {
 
 impl Meter {
     /// Begins to count.
-    pub(super) fn start(probes: &Probes) -> Meter {
+    pub(crate) fn start(probes: &Probes) -> Meter {
         let stats = enable_stats(Stats::RunTime).ok();
         let start = Reading::now(probes);
         Meter {
@@ -45,7 +45,7 @@ impl Meter {
     }
 
     /// What it has cost since the last reading, or in the `whole` run.
-    pub(super) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
+    pub(crate) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
         let now = Reading::now(probes);
         let since = if whole { &self.start } else { &self.last };
         let mut programs: Vec<ProgramCost> = now
@@ -88,14 +88,14 @@ fn run_times(probes: &Probes) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// CPU time of this process so far, ns.
-pub(super) fn daemon_cpu_ns() -> u64 {
+pub(crate) fn daemon_cpu_ns() -> u64 {
     phux_perf::ProcessStats::capture().map_or(0, |s| {
         (s.cpu_user_us + s.cpu_system_us).saturating_mul(1000)
     })
 }
 
 /// Its resident memory.
-pub(super) fn rss_bytes() -> u64 {
+pub(crate) fn rss_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|s| s.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());

@@ -28,6 +28,8 @@ use crate::term::Size;
 const ESCAPE_WAIT: Duration = Duration::from_millis(10);
 /// Most bytes in one read from the socket.
 const READ_SIZE: usize = 64 * 1024;
+/// Most bytes in one read from the terminal, which has no more.
+const TYPED_SIZE: usize = 4096;
 /// How long the server may take to say goodbye.
 const DETACH_WAIT: Duration = Duration::from_secs(1);
 /// How long the terminal may take to show the last paint.
@@ -39,6 +41,8 @@ pub(super) struct Session {
     socket: UnixStream,
     /// For what is read from the socket.
     buf: Box<[u8]>,
+    /// For what is read from the terminal.
+    typed: Box<[u8]>,
     deframer: Deframer,
     mirror: Mirror,
     painter: Painter,
@@ -75,6 +79,7 @@ impl Session {
             keyboard: rustix::stdio::stdin().try_clone_to_owned()?.into(),
             socket,
             buf: vec![0; READ_SIZE].into(),
+            typed: vec![0; TYPED_SIZE].into(),
             deframer,
             mirror: Mirror::new(size),
             painter: Painter::new(size),

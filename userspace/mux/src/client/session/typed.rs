@@ -17,8 +17,7 @@ use crate::term::Scroll;
 
 impl Session {
     pub(super) fn read_terminal(&mut self) -> anyhow::Result<Option<End>> {
-        let mut buf = [0; 4096];
-        let len = match self.keyboard.read(&mut buf) {
+        let len = match self.keyboard.read(&mut self.typed) {
             Ok(0) => return Ok(Some(End::Terminated)),
             Ok(len) => len,
             Err(e) if e.raw_os_error() == Some(libc::EIO) => return Ok(Some(End::Terminated)),
@@ -27,7 +26,7 @@ impl Session {
             }
             Err(e) => return Err(e.into()),
         };
-        let events = self.parser.feed(&buf[..len]);
+        let events = self.parser.feed(&self.typed[..len]);
         let end = self.on_input(events)?;
         self.escape_since = self.parser.waits().then(Instant::now);
         Ok(end)
