@@ -22,6 +22,7 @@ pub mod procfs;
 pub mod ptys;
 pub mod report;
 pub mod running;
+pub mod session;
 pub mod terminal;
 pub mod truth;
 pub mod untouched;
