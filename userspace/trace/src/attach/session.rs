@@ -454,6 +454,7 @@ impl Session {
 
     /// Empties the rings and follows what happened.
     fn pull(&mut self, output: Output) -> Result<()> {
+        self.meter.turn(&self.probes);
         let drained_ns = monotonic_ns();
         for event in self.live.drain() {
             if let Some(echoes) = &mut self.echoes {

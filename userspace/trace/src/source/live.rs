@@ -107,13 +107,21 @@ impl Live {
         .await;
     }
 
-    /// Takes what is in the rings, in the order of time.
+    /// Takes what is in the rings, in the order of time. It ends, and takes no more memory than what
+    /// the rings hold, however fast they are filled meanwhile: what is clearly later can wait.
     pub fn drain(&mut self) -> Vec<Event> {
+        let until = monotonic_ns() + SETTLED_NS;
         let mut events = Vec::new();
         for ring in &mut self.rings {
             while let Some(record) = ring.get_mut().next() {
                 match Event::decode(&record) {
-                    Some(event) => events.push(event),
+                    Some(event) => {
+                        let later = event.ts() > until;
+                        events.push(event);
+                        if later {
+                            break;
+                        }
+                    }
                     None => self.undecodable += 1,
                 }
             }
