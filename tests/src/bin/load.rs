@@ -288,8 +288,8 @@ fn calls(truth: &Truth, count: u64, rate: u64) -> io::Result<()> {
         }
         truth.calls.fetch_add(now, Relaxed);
         done += now;
-        if rate != 0 {
-            let due = began + Duration::from_nanos(done * 1_000_000_000 / rate);
+        if let Some(ns) = (done * 1_000_000_000).checked_div(rate) {
+            let due = began + Duration::from_nanos(ns);
             thread::sleep(due.saturating_duration_since(Instant::now()));
         }
     }
