@@ -48,11 +48,10 @@ struct call {
 /* Who woke a thread. */
 struct waking {
 	__u64 at; /* 0: nobody */
-	__u64 port; /* tty_port whose flush the waker did */
+	struct flush_key flush; /* what the waker flushed; devpts 0: nothing */
 	__u32 kind; /* enum wake */
 	__u32 tid;
 	__u32 tgid;
-	__u32 unused;
 };
 
 /* The kernel's account of throttling, at one moment. */
@@ -62,21 +61,51 @@ struct throttling {
 	__u64 of_groups; /* the same of the group and those above it, on all CPUs */
 };
 
+/* Whether a thread's group, or one above it, has a quota, as last looked at. */
+struct quota_seen {
+	__u64 at;
+	__u64 task_group;
+	__u32 any;
+	__u32 unused;
+};
+
+/* By what is seen that a placement has changed, and when it was last looked at in full. */
+struct place_seen {
+	__u64 at;
+	__u64 cgroups;
+	__u64 task_group;
+};
+
+/* A PTY's file that a thread has used, and what tells that it still is the same one. */
+struct seen_tty {
+	__u64 file;
+	__u64 private;
+	__u64 tty;
+	__u64 driver_data;
+	struct pty_id pty;
+	__u32 side;
+	__u32 unused;
+};
+
+#define SEEN_TTYS 4
+
 /* State of a traced thread: what is told, and what the programs themselves need. */
 struct thread {
 	struct thread_stats s;
 	__u64 run_delay; /* the kernel's account of its waits, when it was last switched out */
 	__u64 segment; /* since when it waits on the CPU that it waits on now */
-	__u64 reader_of; /* tty_port whose flush woke it, for that PTY's reader wait */
+	struct flush_key reader_of; /* the flush that woke it, for that PTY's reader wait; devpts 0: none */
 	__u64 io_start; /* of the tty read or write under way; 0: none */
-	__u64 io_port;
-	__u32 io_op;
+	struct io_key io; /* what it is of */
 	__u32 exited;
+	struct seen_tty ttys[SEEN_TTYS]; /* by the lowest bits of the descriptor */
 	struct call call;
 	/* When following echoes. */
 	struct ev_off off; /* of the time off CPU under way */
 	struct waking waking; /* the last wake-up that was seen */
 	struct throttling throttling; /* when the wait began */
+	struct quota_seen quota;
+	struct place_seen place;
 	__u64 major_faults; /* that are told already */
 	__u64 interrupts; /* the CPU's time in interrupts when the slice began */
 	__u64 sock_start; /* of the send or receive under way; 0: none */
@@ -155,6 +184,17 @@ static __always_inline __u32 visible_pid(struct task_struct *p)
 static __always_inline __u32 visible_tgid(struct task_struct *p)
 {
 	return ns_level ? visible_pid(p->group_leader) : (__u32)p->tgid;
+}
+
+/* The same of a struct pid, whose address may be stale. */
+static __always_inline __u32 visible(struct pid *pid)
+{
+	struct upid upid = {};
+
+	if (!pid || BPF_CORE_READ(pid, level) < ns_level)
+		return 0;
+	bpf_core_read(&upid, sizeof(upid), &pid->numbers[ns_level]);
+	return !ns_level || (__u64)upid.ns == ns_addr ? upid.nr : 0;
 }
 
 /* Whether each read, write, flush and hop is told. */

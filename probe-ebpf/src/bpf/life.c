@@ -65,6 +65,9 @@ static __always_inline int thread_ends(struct task_struct *p)
 	if (!t || t->exited)
 		return 0;
 	now = bpf_ktime_get_ns();
+	/* It runs: that it came to was not told. Without this a short-lived one would have no figure at all. */
+	if (!stopped && (t->s.phase == PHASE_WAITING || t->s.phase == PHASE_BLOCKED))
+		unseen_arrival(t, p, now);
 	if (t->s.phase == PHASE_RUNNING && !stopped)
 		t->s.on_cpu_ns += elapsed(t->s.phase_since, now);
 	t->s.phase = PHASE_UNKNOWN;

@@ -401,6 +401,7 @@ impl Session {
 
     /// Empties the rings and follows what happened.
     fn pull(&mut self, output: Output) -> Result<()> {
+        self.meter.turn(&self.probes);
         for _ in 0..SHARES {
             if !self.pull_share(output)? {
                 break;

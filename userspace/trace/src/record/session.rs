@@ -251,6 +251,7 @@ impl Session {
 
     /// Empties the rings, and follows what happened; whether there is more.
     pub(super) fn pull(&mut self, end: bool) -> Result<bool> {
+        self.meter.turn(&self.probes);
         let Session {
             probes,
             live,

@@ -108,9 +108,12 @@ impl Live {
     }
 
     /// Takes what is in the rings: what is told of system calls is given to `calls`, in an order that
-    /// is right for them; the rest comes back in the order of time, and whether there is more.
+    /// is right for them; the rest comes back in the order of time, and whether there is more. It ends, and takes
+    /// no more memory than a share of each ring, however fast they are filled meanwhile: what is clearly
+    /// later can wait.
     pub fn drain(&mut self, mut calls: impl FnMut(&[u8])) -> (Vec<Event>, bool) {
         let began = monotonic_ns();
+        let until = began + SETTLED_NS;
         let (mut events, mut more) = (Vec::new(), false);
         let only_one = self.rings.len() == 1;
         for ring in &mut self.rings {
@@ -120,7 +123,13 @@ impl Live {
             {
                 left -= 1;
                 match Event::decode(&record) {
-                    Some(event) => events.push(event),
+                    Some(event) => {
+                        let later = event.ts() > until;
+                        events.push(event);
+                        if later {
+                            break;
+                        }
+                    }
                     None if !tells_of_calls(&record) => self.undecodable += 1,
                     None if only_one => calls(&record),
                     None => self.held.push(&record),

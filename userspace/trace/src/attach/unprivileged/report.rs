@@ -74,6 +74,7 @@ impl Watch {
             cost: Cost {
                 daemon_cpu_ns: cost::daemon_cpu_ns().saturating_sub(cpu_ns),
                 daemon_rss_bytes: cost::rss_bytes(),
+                kernel_bytes: None,
                 bpf_ns: None,
                 programs: Vec::new(),
             },

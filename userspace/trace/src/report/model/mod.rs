@@ -145,7 +145,10 @@ pub struct Cost {
     pub daemon_cpu_ns: u64,
     /// Its resident memory at the end.
     pub daemon_rss_bytes: u64,
-    /// Time spent in its BPF programs, from the kernel's run-time statistics; `None` where those cannot be switched on.
+    /// What the kernel accounts to its BPF maps and programs; `None` where there are none, or it cannot be read.
+    pub kernel_bytes: Option<u64>,
+    /// Time spent in its BPF programs, estimated from the kernel's run-time statistics, which are on for a
+    /// tenth of the time: they cost as much as a small program. `None` where they cannot be switched on.
     pub bpf_ns: Option<u64>,
     /// The same by program.
     pub programs: Vec<ProgramCost>,
