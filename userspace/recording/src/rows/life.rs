@@ -70,12 +70,12 @@ record! {
         /// What was asked for: the target as typed.
         target: Name = Dictionary,
         /// Options, JSON.
-        options: Name = Dictionary,
+        options: Name = Text,
         /// How each thing was measured, JSON.
-        backends: Name = Dictionary,
+        backends: Name = Text,
         /// What a report tells besides the tables, JSON: processes, who held the PTYs, placements,
         /// notes, cost. Empty while it runs, and of one that was killed.
-        details: Name = Dictionary,
+        details: Name = Text,
         /// How it ended: `running`, `finished`, `killed`, or the error that ended it.
         outcome: Name = Dictionary,
         /// Last moment that it has rows of; missing while it runs.
