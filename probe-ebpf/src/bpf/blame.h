@@ -62,7 +62,7 @@ static __always_inline void fill_slice(struct slice *s, struct task_struct *p)
 	sched_class_of(&s->sched, p);
 	copy_comm(s->comm, p->comm);
 	copy_comm(s->leader_comm, p->group_leader->comm);
-	if (follow_echoes)
+	if (following())
 		s->cgroup = cgroup_of(p);
 }
 
@@ -84,7 +84,7 @@ static __always_inline void slice_switch(struct cpu_slices *c, struct task_struc
 	copy_comm(c->now.comm, next->comm);
 	copy_comm(c->now.leader_comm, next->group_leader->comm);
 	sched_class_of(&c->now.sched, next);
-	if (follow_echoes)
+	if (following())
 		c->now.cgroup = cgroup_of(next);
 }
 
@@ -215,14 +215,14 @@ struct blame_walk {
 static __always_inline void blame_unknown(struct blame_walk *w, __u64 ns)
 {
 	w->to->unknown_ns += ns;
-	if (follow_echoes)
+	if (following())
 		w->once->unknown_ns += ns;
 }
 
 static __always_inline void blame_slice(struct blame_walk *w, struct slice *s, __u64 ns)
 {
 	blame_add(w->to, w->victim_tgid, s, ns);
-	if (follow_echoes)
+	if (following())
 		short_blame_add(w->once, w->victim_tgid, s, ns);
 }
 

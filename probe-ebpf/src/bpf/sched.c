@@ -51,7 +51,7 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 	if (!t)
 		return 0;
 	me = bpf_get_current_task_btf();
-	if (follow_echoes)
+	if (following())
 		off_waking(t, me, in_interrupt(me));
 	/*
 	 * A thread that still runs and is woken has not waited. One that is switched
@@ -63,7 +63,7 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 	/* One that was not seen yet has slept since it is traced. */
 	t->s.blocked_ns += elapsed(t->s.phase == PHASE_BLOCKED ? t->s.phase_since : t->s.traced_since, now);
 	wait_begins(t, now);
-	if (follow_echoes)
+	if (following())
 		throttling_of(&t->throttling, p);
 	t->reader_of = 0;
 	/* The interrupted task is not the waker. */
@@ -85,7 +85,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *p)
 	if (!t)
 		return 0;
 	wait_begins(t, bpf_ktime_get_ns());
-	if (follow_echoes)
+	if (following())
 		off_new(t, p, t->s.phase_since);
 	return 0;
 }
@@ -127,7 +127,7 @@ static __always_inline void unseen_arrival(struct thread *t, struct task_struct 
 		arrived = t->segment;
 	hist_add(&t->s.wait, arrived - t->s.phase_since);
 	t->s.blame.unknown_ns += arrived - t->segment;
-	if (follow_echoes) {
+	if (following()) {
 		t->off.blame.unknown_ns += arrived - t->segment;
 		off_ends(t, p, t->s.phase_since, arrived);
 	}
@@ -146,7 +146,7 @@ static __always_inline void switched_out(struct thread *t, struct task_struct *p
 	else if (t->s.phase == PHASE_UNKNOWN) /* it has run since it was first seen */
 		t->s.on_cpu_ns += elapsed(t->s.traced_since, now);
 	t->reader_of = 0;
-	if (follow_echoes)
+	if (following())
 		off_leaves(t, p, runnable, state, now);
 	if (runnable) {
 		t->s.involuntary++;
@@ -190,7 +190,7 @@ static __always_inline void switched_in(struct thread *t, struct task_struct *p,
 		if (t->reader_of)
 			reader_waited(t->reader_of, wait);
 	}
-	if (follow_echoes) {
+	if (following()) {
 		off_ends(t, p, t->s.phase == PHASE_WAITING ? t->s.phase_since : now, now);
 		t->interrupts = interrupts_of(p);
 	}
@@ -202,10 +202,14 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	struct cpu_slices *cpu = slices_of(bpf_get_smp_processor_id());
-	__u64 now = bpf_ktime_get_ns();
+	struct cpu_slices *cpu;
 	struct thread *t;
+	__u64 now;
 
+	if (*(volatile bool *)&stopped)
+		return 0;
+	cpu = slices_of(bpf_get_smp_processor_id());
+	now = bpf_ktime_get_ns();
 	if (cpu)
 		slice_switch(cpu, prev, next, now);
 	t = thread_of(prev);

@@ -158,7 +158,7 @@ static __always_inline int syscall_begins(__u32 fd, __u32 op)
 	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
 	if (!file)
 		return 0;
-	if (sock_by_call && (sk = sock_of_file(file))) {
+	if (sock_by_call && following() && (sk = sock_of_file(file))) {
 		sock_begins(t, sk, op);
 		return 0;
 	}
@@ -294,6 +294,9 @@ int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_
 	if (!port)
 		return 0;
 	me = bpf_get_current_task_btf();
+	/* One from before a pause: whatever came of it was not seen. */
+	if (port->queued.at < epoch_since)
+		port->queued.at = 0;
 	queued = port->queued.at ? &port->again : &port->queued;
 	/* The kernel's own echo is queued by the kworker that flushes the input. */
 	queued->by = visible_tgid(me);
@@ -366,6 +369,8 @@ int BPF_PROG(flush_starts, struct work_struct *work)
 	w->port = addr;
 	w->started = now;
 	w->queued = take_queued(port, work);
+	if (w->queued.at < epoch_since)
+		w->queued.at = 0;
 	w->mute = is_mute(addr);
 	__builtin_memset(&w->blame, 0, sizeof(w->blame));
 	f = w->queued.at ? flush_stats_of(port) : NULL;
@@ -406,6 +411,9 @@ int BPF_PROG(flush_ends, struct work_struct *work)
 	now = bpf_ktime_get_ns();
 	port = bpf_map_lookup_elem(&ports, &w->port);
 	w->port = 0;
+	/* It began before a pause, and this may be the end of another run. */
+	if (w->started < epoch_since)
+		return 0;
 	f = port ? flush_stats_of(port) : NULL;
 	if (!f)
 		return 0;

@@ -44,6 +44,12 @@ impl Meter {
         }
     }
 
+    /// CPU time so far, of ourselves and of our programs, ns.
+    pub(crate) fn total_ns(&self, probes: &Probes) -> u64 {
+        let programs: u64 = probes.run_times().iter().map(|(_, _, ns)| ns).sum();
+        daemon_cpu_ns() + programs
+    }
+
     /// What it has cost since the last reading, or in the `whole` run.
     pub(crate) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
         let now = Reading::now(probes);

@@ -3,11 +3,12 @@
 //! [`session`] holds the run together; [`wrapped`] starts a command that is to be
 //! traced from its first instruction; [`backends`] asks what the kernel allows; [`hops`] finds and attaches the target's USDT
 //! probes; [`processes`] keeps who is who, [`clients`] finds who talks to the target by a socket;
-//! [`assemble`] makes the report. Without the privileges to trace [`unprivileged`] makes one of what
+//! [`budget`] makes the run cheaper where it costs too much; [`assemble`] makes the report. Without the privileges to trace [`unprivileged`] makes one of what
 //! `/proc` and the servers themselves tell.
 
 mod assemble;
 pub(crate) mod backends;
+pub(crate) mod budget;
 pub(crate) mod clients;
 pub(crate) mod cost;
 pub(crate) mod echoes;
@@ -21,6 +22,7 @@ mod screen;
 pub(crate) mod session;
 pub(crate) mod signals;
 mod unprivileged;
+pub(crate) mod when;
 pub mod wrapped;
 
 use std::io::{self, IsTerminal, Write};
@@ -30,7 +32,7 @@ use anyhow::{Context, Result};
 
 use crate::cli::{AttachArgs, By, EchoArgs};
 use crate::echo::Counts;
-use crate::report::model::Report;
+use crate::report::model::{Report, Thinned};
 use crate::report::{clock, json, text};
 
 use echoes::View;
@@ -115,6 +117,20 @@ impl Output {
         }
         .and_then(|()| out.flush())
         .context("writing the report")
+    }
+
+    /// That the run has made itself cheaper: a line of JSON, or besides the output.
+    fn thinned(self, step: &Thinned) -> Result<()> {
+        if !self.tui {
+            crate::say::complain(&budget::told(step));
+        }
+        if !self.json {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        json::write_thinned(step, &mut out)
+            .and_then(|()| out.flush())
+            .context("writing what was thinned")
     }
 
     /// How many echoes there were, and what became of them.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{ExitCode, ExitStatus};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 use super::assemble::{self, Material};
 use super::backends::Features;
+use super::budget::Budget;
 use super::clients::Clients;
 use super::cost::Meter;
 use super::echoes::Echoes;
@@ -20,6 +21,7 @@ use super::limits;
 use super::processes::Processes;
 use super::screen::Screen;
 use super::signals::Signals;
+use super::when::{Start, window};
 use super::wrapped::Wrapped;
 use super::{Output, events, exit_code, nanoseconds, unprivileged};
 use crate::cli::{AttachArgs, EchoArgs, TopArgs};
@@ -29,7 +31,7 @@ use crate::privileges::{self, Need};
 use crate::probes::system::System;
 use crate::probes::trial::PidNamespace;
 use crate::probes::{Options, Probes, blocked};
-use crate::report::model::{Backend, ChainRow, InProcess, Relation, Report, Window};
+use crate::report::model::{Backend, ChainRow, InProcess, Relation, Report};
 use crate::say;
 use crate::sched_class::{Placements, Since};
 use crate::source::live::{self, monotonic_ns};
@@ -173,10 +175,14 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
                     break EndedBy::Target;
                 }
             }
-            // Besides: the event that tells of it could be lost.
-            _ = look.tick() => if wrapped.is_none() && !session.processes.target_lives() {
-                break EndedBy::Target;
-            },
+            _ = look.tick() => {
+                // Besides: the event that tells of it could be lost.
+                if wrapped.is_none() && !session.processes.target_lives() {
+                    break EndedBy::Target;
+                }
+                session.watch_cost(output)?;
+            }
+            () = until(session.budget.turns_at()) => session.budget.turn(&mut session.probes),
             () = tick(&mut report) => screen.interval(&mut session, output)?,
             request = screen.request() => match request {
                 Request::Quit => break EndedBy::Signal,
@@ -308,6 +314,7 @@ pub(super) struct Session {
     probes: Probes,
     live: Live,
     meter: Meter,
+    budget: Budget,
     hops: Hops,
     processes: Processes,
     ended: Ended,
@@ -327,32 +334,6 @@ pub(super) struct Session {
     clients: Clients,
     /// `None` where they are not followed.
     echoes: Option<Echoes>,
-}
-
-/// The two clocks at the moment when the window began.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Start {
-    pub(crate) monotonic_ns: u64,
-    pub(crate) unix_ns: u64,
-}
-
-impl Start {
-    pub(crate) fn now() -> Start {
-        let unix = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Start {
-            monotonic_ns: monotonic_ns(),
-            unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
-        }
-    }
-}
-
-impl Start {
-    /// What to add to CLOCK_MONOTONIC for the time since the Unix epoch, ns.
-    pub(crate) fn unix_offset_ns(self) -> i128 {
-        i128::from(self.unix_ns) - i128::from(self.monotonic_ns)
-    }
 }
 
 impl Session {
@@ -409,6 +390,7 @@ impl Session {
         let echoes = (!args.no_echoes).then(echoes);
         let mut session = Session {
             meter,
+            budget: Budget::new(args.budget),
             live,
             hops,
             processes,
@@ -518,6 +500,18 @@ impl Session {
         Ok(())
     }
 
+    /// Makes the run cheaper where it costs more than it may.
+    fn watch_cost(&mut self, output: Output) -> Result<()> {
+        let Some(step) = self.budget.look(&mut self.probes, &self.meter) else {
+            return Ok(());
+        };
+        self.pull(output)?;
+        if let Some(echoes) = &mut self.echoes {
+            echoes.finish(monotonic_ns())?;
+        }
+        output.thinned(&step)
+    }
+
     /// Ends the window of the live view.
     fn finish_echoes(mut self, output: Output) -> Result<Counts> {
         self.probes.stop();
@@ -541,9 +535,12 @@ impl Session {
     /// Everything up to that moment, or now. The living are read out before the ended: who ends in between is in both, not in neither.
     fn state_at(&mut self, moment_ns: Option<u64>, output: Output) -> Result<KernelState> {
         let mut state = self.live.state(&self.probes)?;
-        state.at_ns = moment_ns.unwrap_or(state.at_ns);
+        let moment = moment_ns.unwrap_or(state.at_ns);
+        // What was under way when it was last looked at was so until then.
+        state.at_ns = self.budget.paused_ns().unwrap_or(moment);
         self.pull(output)?;
         state.complete(&self.ended);
+        state.at_ns = moment;
         Ok(state)
     }
 
@@ -634,6 +631,7 @@ impl Session {
         let holders: Vec<Holder> = self.holders.values().cloned().collect();
         let mut notes = self.notes.clone();
         notes.extend(self.hops.notes.iter().cloned());
+        notes.extend(self.budget.notes());
         let passed = self.processes.passed();
         if passed != 0 {
             let processes = if passed == 1 { "process" } else { "processes" };
@@ -667,33 +665,4 @@ impl Session {
             no_pty_hint: "",
         })
     }
-}
-
-/// Where and for how long.
-pub(crate) fn window(start_unix_ns: u64, duration_ns: u64) -> Window {
-    Window {
-        start_unix_ms: start_unix_ns / 1_000_000,
-        duration_ns,
-        host: host(),
-        kernel: kernel(),
-        cpus: cpus(),
-    }
-}
-
-fn host() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
-}
-
-pub(crate) fn kernel() -> String {
-    rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned()
-}
-
-fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }

@@ -9,7 +9,7 @@ use phux_recording::{Mode, Options, Ring, Run};
 use crate::attach::clients::Clients;
 use crate::attach::hops::Hops;
 use crate::attach::processes::Processes;
-use crate::attach::session::{Start, window};
+use crate::attach::when::{Start, window};
 use crate::cli::RecordArgs;
 use crate::privileges::Files;
 use crate::probes::Probes;

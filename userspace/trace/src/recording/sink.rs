@@ -14,7 +14,7 @@ use super::analysis::Analysis;
 use super::trigger::{Condition, Trigger};
 use super::{Put, calls, chains, events};
 use crate::attach::names::Named;
-use crate::attach::session::Start;
+use crate::attach::when::Start;
 use crate::echo::Names as _;
 use crate::privileges::{self, Files};
 use crate::report::model;
