@@ -74,6 +74,7 @@ const RUNS: [Run; 3] = [
             without("attach_echo", &["throttled", "changed_class"]),
             // Those are many runs of what the kernel has no part in.
             without("attach_life", &["hostile", "wrapped", "schema", "refused"]),
+            all("attach_hotplug"),
         ],
     },
     Run {
