@@ -1,6 +1,7 @@
 //! Privileges that are not needed any more are given up, and files belong to whoever asked for them.
 
 use std::io;
+use std::sync::mpsc::{Sender, channel};
 
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
@@ -134,6 +135,50 @@ fn switch(uid: libc::uid_t, gid: libc::gid_t) -> (libc::uid_t, libc::gid_t) {
     (uid.cast_unsigned(), gid.cast_unsigned())
 }
 
+/// A thread for whatever is done with files while privileges are given up elsewhere: it is the user who
+/// called sudo for the file system, for good, and has no privilege of its own. Threads that it starts
+/// are the same.
+#[derive(Debug)]
+pub struct Filer(Sender<Box<dyn FnOnce() + Send>>);
+
+impl Filer {
+    /// Starts it: before [`keep`], after which nobody can become another user any more.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn begin() -> io::Result<Filer> {
+        let (jobs, to_do) = channel::<Box<dyn FnOnce() + Send>>();
+        std::thread::Builder::new()
+            .name("files".into())
+            .spawn(move || {
+                let _for_good = AsInvoker::begin();
+                // With anything left nothing is done there.
+                if keep_only(CapabilitySet::empty()).is_ok() {
+                    to_do.iter().for_each(|job| job());
+                }
+            })?;
+        Ok(Filer(jobs))
+    }
+
+    /// Has it done there, and waits.
+    ///
+    /// # Errors
+    /// It panicked.
+    pub fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let (done, answer) = channel();
+        let gone = || io::Error::other("the thread for files is gone");
+        let job = Box::new(move || {
+            // Nobody waits any more: then nobody wants it.
+            let _ = done.send(job());
+        });
+        self.0.send(job).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +220,19 @@ mod tests {
             capabilities(None).expect("ours").permitted,
             before.permitted
         );
+    }
+
+    #[test]
+    fn the_thread_for_files_has_no_privileges() {
+        let files = Filer::begin().expect("a thread");
+        let has = files
+            .run(|| capabilities(None))
+            .expect("an answer")
+            .expect("capabilities");
+        assert_eq!(has.permitted, CapabilitySet::empty());
+        let caller = capabilities(None).expect("capabilities");
+        let root = rustix::process::geteuid().is_root();
+        assert_eq!(!caller.permitted.is_empty(), root, "only there");
     }
 
     #[test]

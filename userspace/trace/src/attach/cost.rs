@@ -94,7 +94,7 @@ fn run_times(probes: &Probes) -> BTreeMap<String, (u64, u64)> {
 }
 
 /// CPU time of this process so far, ns.
-pub(super) fn daemon_cpu_ns() -> u64 {
+pub(crate) fn daemon_cpu_ns() -> u64 {
     phux_perf::ProcessStats::capture().map_or(0, |s| {
         (s.cpu_user_us + s.cpu_system_us).saturating_mul(1000)
     })

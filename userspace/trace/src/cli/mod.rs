@@ -248,6 +248,17 @@ pub struct TopArgs {
     /// How often the figures are made anew (at least 100ms)
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     pub interval: Duration,
+    /// Families of system calls to follow, or all (see record)
+    #[arg(
+        long,
+        value_name = "FAMILIES",
+        value_delimiter = ',',
+        default_value = "fs"
+    )]
+    pub families: Vec<String>,
+    /// Where R records to [default: phux-trace-SECONDS in the current directory]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 impl TopArgs {

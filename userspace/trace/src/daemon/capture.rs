@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 use super::answer::{CaptureRow, State};
-use crate::attach::session::until;
+use crate::attach::waits::until;
 use crate::cli::{RecordArgs, StartArgs, duration};
 use crate::privileges::Files;
 use crate::record::{self, Figures, Pulse, Session, Step};

@@ -15,4 +15,5 @@ mod whole;
 pub(crate) use figures::Figures;
 pub use run::run;
 pub(crate) use run::target;
+pub(crate) use select::of_families;
 pub(crate) use session::{Pulse, Session, Step};

@@ -19,7 +19,7 @@ use crate::cli::RecordArgs;
 use crate::privileges::Files;
 use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Loss, Relation};
-use crate::source::live::monotonic_ns;
+use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::syscalls::{Call, Consumer, Pipeline};
 use crate::target::{Survey, Target};
@@ -138,7 +138,11 @@ impl Session {
                 whole.hops.follow(process.pid, &mut probes);
             }
         }
-        probes.seed()?;
+        let seeded = probes.seed()?;
+        if let Some(whole) = &mut whole {
+            let holders = live::holders(&seeded);
+            whole.seeded(target, holders, &mut processes, &live);
+        }
         if args.json || args.events {
             // For who waits until everything that comes is recorded.
             json::write_begin(&target.asked, &mut io::stdout().lock())
@@ -281,7 +285,7 @@ impl Session {
         if let Some(whole) = whole
             && !more
         {
-            whole.drained(drained_ns, live.lost_events()?, processes, probes)?;
+            whole.drained(drained_ns, live, processes, probes)?;
         }
         std::mem::replace(&mut *self.written.borrow_mut(), Ok(())).context("writing calls")?;
         Ok(more)
@@ -294,8 +298,16 @@ impl Session {
         target: &Target,
         out: &mut impl Write,
     ) -> Result<u64> {
+        if let Some(whole) = &mut self.whole {
+            whole.ending(&self.probes, &mut self.processes, &self.live);
+        }
         self.probes.stop();
         let ended_ns = monotonic_ns();
+        // Those who live before those who have ended: who ends in between is in both, not in neither.
+        let state = match &self.whole {
+            Some(_) => Some(self.live.state(&self.probes)?),
+            None => None,
+        };
         while self.pull(true)? {}
         let size = size_of::<probe_ebpf::events::ev_call>();
         for record in self.probes.calls_under_way()?.chunks_exact(size) {
@@ -306,9 +318,8 @@ impl Session {
             self.pipeline.add_summed(&sums);
         }
         let losses = self.losses(!args.command.is_empty())?;
-        if let Some(whole) = &mut self.whole {
-            let state = self.live.state(&self.probes)?;
-            whole.end(ended_ns, &state, &losses, &self.processes)?;
+        if let (Some(whole), Some(state)) = (&mut self.whole, state) {
+            whole.end(ended_ns, state, &losses, &self.processes)?;
         }
         let told = summary::Told {
             asked: &target.asked,

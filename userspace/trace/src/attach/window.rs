@@ -1,4 +1,4 @@
-//! When and where a run measures.
+//! When and where a run is: its two clocks, and the machine.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,6 +20,16 @@ impl Start {
         Start {
             monotonic_ns: monotonic_ns(),
             unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl Start {
+    /// That of a recording.
+    pub(crate) fn of(run: &phux_recording::Run) -> Start {
+        Start {
+            monotonic_ns: run.ts,
+            unix_ns: run.unix_ns,
         }
     }
 
