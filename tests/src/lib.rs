@@ -16,6 +16,7 @@ pub mod echoes;
 pub mod fuzz;
 pub mod interference;
 pub mod machine;
+pub mod memory;
 pub mod muxers;
 pub mod nobody;
 pub mod notes;

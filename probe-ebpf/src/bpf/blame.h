@@ -83,7 +83,7 @@ static __always_inline void fill_slice(struct slice *s, struct cpu_slices *c, st
 	sched_class_of(&s->sched, p);
 	copy_comm(s->comm, p->comm);
 	copy_comm(s->leader_comm, p->group_leader->comm);
-	if (follow_echoes)
+	if (following())
 		s->cgroup = cgroup_on(c, p, now);
 }
 
@@ -96,6 +96,9 @@ static __always_inline bool fill_running(struct slice *s, struct cpu_slices *c)
 	struct task_struct *p = (struct task_struct *)c->running, *leader;
 	struct kernfs_node *group;
 
+	/* Of before a pause: who has come to run there since is not known. */
+	if (c->running_since < epoch_since)
+		return false;
 	s->raw_pid = BPF_CORE_READ(p, pid);
 	leader = BPF_CORE_READ(p, group_leader);
 	s->tid = visible(BPF_CORE_READ(p, thread_pid));
@@ -105,7 +108,7 @@ static __always_inline bool fill_running(struct slice *s, struct cpu_slices *c)
 	s->sched.rt_priority = BPF_CORE_READ(p, rt_priority);
 	BPF_CORE_READ_INTO(&s->comm, p, comm);
 	BPF_CORE_READ_INTO(&s->leader_comm, leader, comm);
-	if (follow_echoes) {
+	if (following()) {
 		group = cpu_on_v1 ? BPF_CORE_READ(p, sched_task_group, css.cgroup, kn) :
 				    BPF_CORE_READ(p, cgroups, dfl_cgrp, kn);
 		s->cgroup = BPF_CORE_READ(group, id);
@@ -121,7 +124,8 @@ static __always_inline void slice_switch(struct cpu_slices *c, struct task_struc
 
 	/* Described at its end, and only then: by then an exec has given it the name that people know. */
 	fill_slice(s, c, prev, now);
-	s->start = c->running_since ?: now;
+	/* Who ran there first, at our beginning or after a pause, is known from now on. */
+	s->start = c->running_since && c->running_since >= epoch_since ? c->running_since : now;
 	s->end = now;
 	c->head++;
 	c->running_since = now;
@@ -291,14 +295,14 @@ struct blame_walk {
 static __always_inline void blame_unknown(struct blame_walk *w, __u64 ns)
 {
 	w->to->unknown_ns += ns;
-	if (follow_echoes)
+	if (following())
 		w->once->unknown_ns += ns;
 }
 
 static __always_inline void blame_slice(struct blame_walk *w, struct slice *s, __u64 ns)
 {
 	blame_add(w->to, w->victim_tgid, s, ns);
-	if (follow_echoes)
+	if (following())
 		short_blame_add(w->once, w->victim_tgid, s, ns);
 }
 

@@ -31,6 +31,15 @@ const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much wait
  */
 bool stopped;
 
+/*
+ * Set by the reader, to make us cheaper: no single events are told any more, sums only. Then, cheaper
+ * still, it stops us for a while and lets us go on, again and again: each time a new epoch begins.
+ */
+bool thinned;
+__u32 epoch;
+__u64 epoch_since; /* when it began; 0: the first one */
+__u64 epoch_ended; /* when the one before ended */
+
 /* The system call that a thread is in, for the recorder: see syscall.h. */
 struct call {
 	__u64 start;
@@ -112,6 +121,8 @@ struct thread {
 	__u64 sock_conn;
 	__u32 sock_op;
 	__u32 sock_peer;
+	__u32 epoch; /* in which it was last seen */
+	__u32 unused;
 };
 
 struct {
@@ -200,7 +211,13 @@ static __always_inline __u32 visible(struct pid *pid)
 /* Whether each read, write, flush and hop is told. */
 static __always_inline bool tell_events(void)
 {
-	return stream_events || follow_echoes;
+	return (stream_events || follow_echoes) && !*(volatile bool *)&thinned;
+}
+
+/* Whether each time off CPU and each use of a socket is told besides. */
+static __always_inline bool following(void)
+{
+	return follow_echoes && !*(volatile bool *)&thinned;
 }
 
 /* The state of a traced thread, else NULL. Most threads have no storage at all: that costs one load. */
@@ -211,10 +228,40 @@ static __always_inline struct thread *state_of(struct task_struct *p)
 	return bpf_task_storage_get(&threads, p, NULL, 0);
 }
 
+/*
+ * It was not looked at for a while: what was under way then is closed at that moment, and what is under
+ * way now is not known. A wait that was cut counts in no figure.
+ */
+static __noinline int renew(struct thread *t)
+{
+	__u64 ended = epoch_ended, since = t->s.phase_since;
+
+	/* Of the last epoch, that is: when an older one ended is forgotten. */
+	if (t->epoch + 1 == epoch && since < ended) {
+		if (t->s.phase == PHASE_RUNNING)
+			t->s.on_cpu_ns += ended - since;
+		if (t->s.phase == PHASE_BLOCKED)
+			t->s.blocked_ns += ended - since;
+	}
+	t->s.phase = PHASE_UNKNOWN;
+	t->s.traced_since = epoch_since;
+	t->reader_of.pty.devpts = 0;
+	t->io_start = 0;
+	t->sock_start = 0;
+	t->waking.at = 0;
+	t->throttling.queue = 0;
+	t->epoch = epoch;
+	return 0;
+}
+
 /* The same, for whoever is about to add to it. */
 static __always_inline struct thread *thread_of(struct task_struct *p)
 {
-	return *(volatile bool *)&stopped ? NULL : state_of(p);
+	struct thread *t = *(volatile bool *)&stopped ? NULL : state_of(p);
+
+	if (t && t->epoch != *(volatile __u32 *)&epoch)
+		renew(t);
+	return t;
 }
 
 static __always_inline void sched_class_of(struct sched_class *c, struct task_struct *p)
@@ -248,6 +295,7 @@ static __always_inline struct thread *trace_thread(struct task_struct *p, __u32 
 		t->s.first_tid = t->s.tid;
 		t->s.start_time = p->start_time;
 		t->s.traced_since = bpf_ktime_get_ns();
+		t->epoch = epoch;
 		t->major_faults = p->maj_flt;
 		t->off.wake = WAKE_UNSEEN;
 	}

@@ -57,7 +57,7 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 	 * out at this very moment is caught when it comes back: see unseen_wake().
 	 */
 	slept = t->s.phase == PHASE_BLOCKED || (t->s.phase == PHASE_UNKNOWN && !p->on_cpu);
-	if (!slept && !follow_echoes)
+	if (!slept && !following())
 		return 0;
 	me = bpf_get_current_task_btf();
 	now = bpf_ktime_get_ns();
@@ -65,14 +65,14 @@ int BPF_PROG(sched_waking, struct task_struct *p)
 	interrupt = in_interrupt(me);
 	if (!interrupt && (me->flags & PF_WQ_WORKER))
 		flush_under_way(&flush, me);
-	if (follow_echoes)
+	if (following())
 		off_waking(t, me, interrupt, &flush, now);
 	if (!slept)
 		return 0;
 	/* One that was not seen yet has slept since it is traced. */
 	t->s.blocked_ns += elapsed(t->s.phase == PHASE_BLOCKED ? t->s.phase_since : t->s.traced_since, now);
 	wait_begins(t, now);
-	if (follow_echoes)
+	if (following())
 		throttling_begins(t, p, now);
 	t->reader_of = flush;
 	if (interrupt)
@@ -90,7 +90,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *p)
 	if (!t)
 		return 0;
 	wait_begins(t, bpf_ktime_get_ns());
-	if (follow_echoes)
+	if (following())
 		off_new(t, p, t->s.phase_since);
 	return 0;
 }
@@ -132,7 +132,7 @@ static __always_inline void unseen_arrival(struct thread *t, struct task_struct 
 		arrived = t->segment;
 	hist_add(&t->s.wait, arrived - t->s.phase_since);
 	t->s.blame.unknown_ns += arrived - t->segment;
-	if (follow_echoes) {
+	if (following()) {
 		t->off.blame.unknown_ns += arrived - t->segment;
 		off_ends(t, p, t->s.phase_since, arrived);
 	}
@@ -151,7 +151,7 @@ static __always_inline void switched_out(struct thread *t, struct task_struct *p
 	else if (t->s.phase == PHASE_UNKNOWN) /* it has run since it was first seen */
 		t->s.on_cpu_ns += elapsed(t->s.traced_since, now);
 	t->reader_of.pty.devpts = 0;
-	if (follow_echoes)
+	if (following())
 		off_leaves(t, p, runnable, state, now);
 	if (runnable) {
 		t->s.involuntary++;
@@ -195,7 +195,7 @@ static __always_inline void switched_in(struct thread *t, struct task_struct *p,
 		if (t->reader_of.pty.devpts)
 			reader_waited(&t->reader_of, wait);
 	}
-	if (follow_echoes) {
+	if (following()) {
 		off_ends(t, p, t->s.phase == PHASE_WAITING ? t->s.phase_since : now, now);
 		t->interrupts = interrupts_of(p);
 	}
@@ -207,10 +207,14 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	struct cpu_slices *cpu = slices_of(bpf_get_smp_processor_id());
-	__u64 now = bpf_ktime_get_ns();
+	struct cpu_slices *cpu;
 	struct thread *t;
+	__u64 now;
 
+	if (*(volatile bool *)&stopped)
+		return 0;
+	cpu = slices_of(bpf_get_smp_processor_id());
+	now = bpf_ktime_get_ns();
 	if (cpu)
 		slice_switch(cpu, prev, next, now);
 	t = thread_of(prev);

@@ -165,7 +165,7 @@ static __always_inline int syscall_begins(__u32 fd, __u32 op)
 		return 0;
 	}
 	type = type_of_file(file);
-	if (sock_by_call && type == S_IFSOCK) {
+	if (sock_by_call && following() && type == S_IFSOCK) {
 		sk = sock_of_file(file);
 		if (sk)
 			sock_begins(t, sk, op);
@@ -305,6 +305,9 @@ int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_
 	if (!port)
 		return 0;
 	me = bpf_get_current_task_btf();
+	/* One from before a pause: whatever came of it was not seen. */
+	if (port->queued.at < epoch_since)
+		port->queued.at = 0;
 	queued = port->queued.at ? &port->again : &port->queued;
 	/* The kernel's own echo is queued by the kworker that flushes the input. */
 	queued->by = visible_tgid(me);
@@ -378,6 +381,8 @@ int BPF_PROG(flush_starts, struct work_struct *work)
 	w->key.side = port->side;
 	w->started = now;
 	w->queued = take_queued(port, work);
+	if (w->queued.at < epoch_since)
+		w->queued.at = 0;
 	w->mute = is_mute(addr);
 	forget_blame(&w->blame);
 	f = w->queued.at ? flush_stats_of(&w->key) : NULL;
@@ -421,6 +426,9 @@ int BPF_PROG(flush_ends, struct work_struct *work)
 	key = w->key;
 	w->port = 0;
 	w->key.pty.devpts = 0;
+	/* It began before a pause, and this may be the end of another run. */
+	if (w->started < epoch_since)
+		return 0;
 	f = flush_stats_of(&key);
 	if (!f)
 		return 0;

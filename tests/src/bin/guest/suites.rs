@@ -79,6 +79,7 @@ const RUNS: [Run; 3] = [
             ),
             // Those are many runs of what the kernel has no part in.
             without("attach_life", &["hostile", "wrapped", "schema", "refused"]),
+            all("attach_hotplug"),
         ],
     },
     Run {

@@ -122,6 +122,13 @@ impl Meter {
         self.interval.add(sampled, &new);
     }
 
+    /// CPU time so far, of ourselves and, by what was sampled, of our programs, ns.
+    pub(crate) fn total_ns(&self) -> u64 {
+        let programs = self.whole.estimate(self.whole.began.elapsed());
+        let of_programs = |rows: Vec<ProgramCost>| rows.iter().map(|p| p.ns).sum::<u64>();
+        daemon_cpu_ns() + programs.map_or(0, of_programs)
+    }
+
     /// What it has cost since the last reading, or in the `whole` run.
     pub(crate) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
         self.count(probes);

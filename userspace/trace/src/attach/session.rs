@@ -1,7 +1,6 @@
 //! The run itself: set up, pull until something ends it, report.
 
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,11 +9,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::assemble::{self, Material, Now};
 use super::backends::Features;
+use super::budget::Budget;
 use super::calls::Calls;
 use super::clients::Clients;
 use super::cost::Meter;
 use super::echoes::Echoes;
 use super::ends::Ends;
+use super::entry::Besides;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
 use super::limits;
@@ -27,7 +28,7 @@ use super::who::{self, describe, find};
 use super::window::{Start, window};
 use super::wrapped::Wrapped;
 use super::{Output, events, exit_code, nanoseconds, unprivileged};
-use crate::cli::{AttachArgs, EchoArgs, TopArgs};
+use crate::cli::AttachArgs;
 use crate::echo::Counts;
 use crate::escape::visible;
 use crate::privileges::{self, Filer, Need};
@@ -55,66 +56,11 @@ const FRAME: Duration = Duration::from_millis(250);
 /// Shares of the rings that are taken before anything else has its turn.
 const SHARES: usize = 8;
 
-/// What a live view does besides.
-#[derive(Debug, Clone)]
-struct Besides {
-    /// Families of system calls that are followed.
-    families: Vec<String>,
-    /// Where a recording goes that the person begins.
-    record_to: Option<PathBuf>,
-}
-
-impl Default for Besides {
-    fn default() -> Besides {
-        Besides {
-            families: vec!["fs".into()],
-            record_to: None,
-        }
-    }
-}
-
-/// Runs `attach`.
-///
-/// # Errors
-/// Unknown target, missing privileges, a kernel that refuses, output that cannot be written.
-pub fn run(args: &AttachArgs) -> Result<ExitCode> {
-    in_runtime(args, Output::of(args), Besides::default())
-}
-
-/// Runs `echo`: the same, but each echo is shown instead of a report.
-///
-/// # Errors
-/// Those of [`run`].
-pub fn run_echo(args: &EchoArgs) -> Result<ExitCode> {
-    in_runtime(&args.attach(), Output::of_echo(args), Besides::default())
-}
-
-/// Runs `top`: the same on the whole terminal, and no report.
-///
-/// # Errors
-/// Those of [`run`], and no terminal.
-pub fn run_top(args: &TopArgs) -> Result<ExitCode> {
-    let besides = Besides {
-        families: args.families.clone(),
-        record_to: args.output.clone(),
-    };
-    let args = args.attach();
-    let output = Output {
-        quiet: true,
-        ..Output::of(&args)
-    };
-    in_runtime(&args, output, besides)
-}
-
-fn in_runtime(args: &AttachArgs, output: Output, besides: Besides) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime")?;
-    runtime.block_on(attach(args, output, besides))
-}
-
-async fn attach(args: &AttachArgs, output: Output, besides: Besides) -> Result<ExitCode> {
+pub(super) async fn attach(
+    args: &AttachArgs,
+    output: Output,
+    besides: Besides,
+) -> Result<ExitCode> {
     Screen::check(output)?;
     // Before anything is started or loaded: a Ctrl-C from here on ends with the report.
     let mut signals = Signals::new()?;
@@ -219,10 +165,14 @@ async fn attach(args: &AttachArgs, output: Output, besides: Besides) -> Result<E
                     break EndedBy::Target;
                 }
             }
-            // Besides: the event that tells of it could be lost.
-            _ = look.tick() => if wrapped.is_none() && !session.processes.target_lives() {
-                break EndedBy::Target;
-            },
+            _ = look.tick() => {
+                // Besides: the event that tells of it could be lost.
+                if wrapped.is_none() && !session.processes.target_lives() {
+                    break EndedBy::Target;
+                }
+                session.watch_cost(output)?;
+            }
+            () = until(session.budget.turns_at()) => session.budget.turn(&mut session.probes),
             () = tick(&mut report) => screen.interval(&mut session, output)?,
             () = tick(&mut frames) => {
                 session.pull(output)?;
@@ -277,6 +227,7 @@ pub(super) struct Session {
     probes: Probes,
     live: Live,
     meter: Meter,
+    budget: Budget,
     hops: Hops,
     processes: Processes,
     ended: Ended,
@@ -361,6 +312,7 @@ impl Session {
         let echoes = (!args.no_echoes).then(echoes);
         let mut session = Session {
             meter,
+            budget: Budget::new(args.budget),
             live,
             hops,
             processes,
@@ -495,6 +447,18 @@ impl Session {
         Ok(())
     }
 
+    /// Makes the run cheaper where it costs more than it may.
+    fn watch_cost(&mut self, output: Output) -> Result<()> {
+        let Some(step) = self.budget.look(&mut self.probes, &self.meter) else {
+            return Ok(());
+        };
+        self.pull(output)?;
+        if let Some(echoes) = &mut self.echoes {
+            echoes.finish(monotonic_ns())?;
+        }
+        output.thinned(&step)
+    }
+
     /// Ends the window of the live view.
     fn finish_echoes(mut self, output: Output) -> Result<Counts> {
         self.probes.stop();
@@ -518,9 +482,12 @@ impl Session {
     /// Everything up to that moment, or now. The living are read out before the ended: who ends in between is in both, not in neither.
     fn state_at(&mut self, moment_ns: Option<u64>, output: Output) -> Result<KernelState> {
         let mut state = self.live.state(&self.probes)?;
-        state.at_ns = moment_ns.unwrap_or(state.at_ns);
+        let moment = moment_ns.unwrap_or(state.at_ns);
+        // What was under way when it was last looked at was so until then.
+        state.at_ns = self.budget.paused_ns().unwrap_or(moment);
         self.pull(output)?;
         state.complete(&self.ended);
+        state.at_ns = moment;
         Ok(state)
     }
 
@@ -669,6 +636,7 @@ impl Session {
     ) -> Report {
         let mut notes = self.notes.clone();
         notes.extend(self.hops.notes.iter().cloned());
+        notes.extend(self.budget.notes());
         notes.extend(self.processes.passed_note());
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
         let echoes = self.echoes.as_mut().map(|e| e.rows(last));

@@ -146,6 +146,10 @@ pub struct AttachArgs {
     /// Do not follow echoes from process to process: less work for the kernel at each switch of a traced thread
     #[arg(long)]
     pub no_echoes: bool,
+    /// What it may cost, in percent of the machine's CPU time; or off. Where it costs more it drops echoes and
+    /// single events, then measures a share of the time only, and says so
+    #[arg(long, value_name = "PCT", value_parser = budget, default_value = "1")]
+    pub budget: Percent,
     /// Group the waits of echoes by scheduling class
     #[arg(long, value_name = "WHAT", value_enum)]
     pub by: Option<By>,
@@ -211,6 +215,8 @@ impl EchoArgs {
             by: None,
             no_echoes: false,
             cpus_per_ring: None,
+            // Echoes are all that it is for.
+            budget: Percent(None),
             tui: false,
             command: Vec::new(),
         }
@@ -401,6 +407,21 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(parsed)
 }
 
+/// A share of the machine's CPU time, in percent; `None`: whatever it takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Percent(pub Option<f64>);
+
+fn budget(text: &str) -> Result<Percent, String> {
+    if text == "off" {
+        return Ok(Percent(None));
+    }
+    let number = text.strip_suffix('%').unwrap_or(text);
+    match number.parse::<f64>() {
+        Ok(n) if n > 0.0 && n <= 100.0 => Ok(Percent(Some(n))),
+        _ => Err("is no percentage above 0 and up to 100, nor off".into()),
+    }
+}
+
 fn interval(text: &str) -> Result<Duration, String> {
     let parsed = duration(text)?;
     if parsed < Duration::from_millis(100) {
@@ -443,6 +464,16 @@ mod tests {
         }
         assert!(interval("99ms").is_err());
         assert!(interval("100ms").is_ok());
+    }
+
+    #[test]
+    fn budgets() {
+        assert_eq!(budget("1"), Ok(Percent(Some(1.0))));
+        assert_eq!(budget("0.5%"), Ok(Percent(Some(0.5))));
+        assert_eq!(budget("off"), Ok(Percent(None)));
+        for bad in ["0", "-1", "101", "NaN", "inf", "", "much"] {
+            assert!(budget(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -381,6 +381,32 @@ impl Probes {
         }
     }
 
+    /// From now on nothing is told one by one: sums only.
+    pub fn tell_sums_only(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.thinned = true;
+        }
+    }
+
+    /// Ends an epoch: nothing is measured until the next one begins. `now_ns` is CLOCK_MONOTONIC.
+    pub fn pause(&mut self, now_ns: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.stopped = true;
+            bss.epoch_ended = now_ns;
+        }
+    }
+
+    /// Begins one. What was under way when the last one ended is closed at that moment.
+    pub fn resume(&mut self, now_ns: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.epoch = bss.epoch.wrapping_add(1);
+            bss.epoch_since = now_ns;
+            // All of it is there before the programs see that they may.
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            bss.stopped = false;
+        }
+    }
+
     /// Takes all programs out of the kernel's ways; the maps stay readable.
     pub fn detach(&mut self) {
         self.hops.clear();

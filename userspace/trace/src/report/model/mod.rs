@@ -154,6 +154,33 @@ pub struct Cost {
     pub programs: Vec<ProgramCost>,
 }
 
+/// A step by which a run made itself cheaper, because it cost more than it may.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thinned {
+    /// When, ns since the Unix epoch.
+    pub unix_ns: u64,
+    /// What it does from then on.
+    pub level: ThinLevel,
+    /// What it had cost in the seconds before: its BPF programs and phux-trace itself, in percent of the machine's CPU time.
+    pub cost_percent: f64,
+    /// What it may cost, in the same percent.
+    pub budget_percent: f64,
+    /// Of the time from then on, so much is measured; 1: all of it.
+    pub measured_share: f64,
+}
+
+/// What a run does to be cheap.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinLevel {
+    /// Sums only: no echoes, no single events.
+    Aggregates,
+    /// Sums, and those of a share of the time only.
+    Sampled,
+}
+
 /// Run-time statistics of one BPF program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramCost {
