@@ -1,14 +1,12 @@
 //! The live view of a run, where one is asked for: what it gets, and what it asks.
 
-use std::io::{self, IsTerminal};
-
 use anyhow::{Context, Result, bail};
 
 use super::Output;
 use super::session::Session;
 use crate::privileges::Files;
 use crate::say;
-use crate::tui::{Request, Tui, Update};
+use crate::tui::{self, Request, Tui, Update};
 
 /// The view, or none.
 pub(super) struct Screen(Option<Tui>);
@@ -16,7 +14,7 @@ pub(super) struct Screen(Option<Tui>);
 impl Screen {
     /// Whether there is a terminal to show it on, before anything is loaded.
     pub(super) fn check(output: Output) -> Result<()> {
-        if output.tui && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        if output.tui && !tui::has_terminal() {
             bail!("this needs a terminal for its input and output; attach prints the same as text");
         }
         Ok(())

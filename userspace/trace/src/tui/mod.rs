@@ -11,12 +11,14 @@ mod export;
 mod input;
 mod keys;
 mod picker;
+pub(crate) mod replay;
 mod table;
 mod tabs;
 mod terminal;
 #[cfg(test)]
 mod tests;
 
+use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -87,6 +89,11 @@ pub(crate) enum Request {
     Record,
 }
 
+/// Whether there is a terminal to show it on.
+pub(crate) fn has_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
 /// The view on its thread. Dropping it gives the terminal back.
 #[derive(Debug)]
 pub(crate) struct Tui {
@@ -140,6 +147,26 @@ impl Tui {
                 false
             }
             Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+
+    /// Hands over an update, and waits until there is room for it: nobody else is held up.
+    fn hand(&mut self, update: Update) {
+        if let Some(updates) = &self.updates {
+            // A view that has ended asks to quit.
+            let _ = updates.send(update);
+        }
+    }
+
+    /// The next request; `None`: there is none now.
+    fn asked(&mut self, wait: bool) -> Option<Request> {
+        if wait {
+            return Some(self.requests.blocking_recv().unwrap_or(Request::Quit));
+        }
+        match self.requests.try_recv() {
+            Ok(request) => Some(request),
+            Err(tokio::sync::mpsc::error::TryRecvError::Empty) => None,
+            Err(tokio::sync::mpsc::error::TryRecvError::Disconnected) => Some(Request::Quit),
         }
     }
 

@@ -190,7 +190,7 @@ fn series(stats: &Stats) -> (Vec<(&'static str, phux_perf::Snapshot)>, Gaps) {
     };
     let gaps = Gaps {
         length: stats.gaps.clone(),
-        off_cpu_ns: stats.gap_off_ns,
+        off_cpu_ns: Some(stats.gap_off_ns),
     };
     (stats.syscalls.iter().map(of).collect(), gaps)
 }
