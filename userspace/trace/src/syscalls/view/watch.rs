@@ -93,6 +93,11 @@ impl Watch {
         self.anew();
     }
 
+    /// Nothing is looked at now.
+    pub fn is_held(&self) -> bool {
+        self.look.held
+    }
+
     /// The last answer did not arrive: the next one has all of it.
     pub fn not_taken(&mut self) {
         self.anew = true;
