@@ -75,7 +75,10 @@ impl Screen {
 
     /// An interval is over: its report goes to the view, or else to where reports go.
     pub(super) fn interval(&mut self, session: &mut Session, output: Output) -> Result<()> {
-        let held = session.calls.as_ref().is_some_and(super::calls::Calls::is_held);
+        let held = session
+            .calls
+            .as_ref()
+            .is_some_and(super::calls::Calls::is_held);
         if self.0.is_some() && held && session.recorded().is_none() {
             // Paused: the next one is of all the time until then.
             return Ok(());

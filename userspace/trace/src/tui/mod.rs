@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers};
+use ratatui::text::Line;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::report::model::{ChainRow, Report};
@@ -217,9 +218,13 @@ pub(crate) fn choose(question: String, candidates: Vec<Candidate>) -> Result<Opt
     let mut screen = Screen::enter().context("the terminal")?;
     let mut input = Input::new()?;
     let mut picker = Picker::default();
-    let question = question + " (enter: this one, esc: none):";
     loop {
-        screen.list(|height| picker.lines(&question, &choices, height))?;
+        screen.list(|height| {
+            let mut lines = vec![Line::from(question.clone())];
+            let ask = "enter: this one, esc: none; narrow them:";
+            lines.extend(picker.lines(ask, &choices, height.saturating_sub(1)));
+            lines
+        })?;
         for event in input.wait(FRAME)? {
             let Event::Key(key) = event else { continue };
             if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
