@@ -197,36 +197,43 @@ fn the_units_capabilities_are_enough_for_other_users_processes() {
 }
 
 #[test]
-fn the_unit_is_sound_and_hardened() {
+fn the_units_are_sound_and_hardened() {
     let Some(analyze) = phux_trace_tests::machine::find_tool("systemd-analyze") else {
         assert!(need_tool("systemd-analyze") || std::env::var_os("CI").is_none());
         return;
     };
     let dir = tempfile::tempdir().expect("a folder");
-    let unit = include_str!("../../contrib/systemd/phux-trace@.service");
     let program = bin("phux-trace").display().to_string();
-    let path = dir.path().join("phux-trace@tmux.service");
-    fs::write(&path, unit.replace("/usr/local/bin/phux-trace", &program)).expect("written");
-    let run = |args: &[&str]| {
-        let out = Command::new(&analyze)
-            .args(args)
-            .arg(&path)
-            .output()
-            .expect("runs");
-        let text = [out.stdout, out.stderr].concat();
+    for (name, unit) in [
         (
-            out.status.success(),
-            String::from_utf8_lossy(&text).into_owned(),
-        )
-    };
-    let (sound, said) = run(&["verify", "--man=no"]);
-    assert!(
-        sound && !said.contains("phux-trace@tmux.service:"),
-        "{said}"
-    );
-    // 0 is locked up, 10 is wide open; 5 is what systemd calls medium.
-    let (fine, said) = run(&["security", "--offline=true", "--no-pager", "--threshold=40"]);
-    assert!(fine, "{said}");
+            "phux-trace@tmux.service",
+            include_str!("../../contrib/systemd/phux-trace@.service"),
+        ),
+        (
+            "phux-trace.service",
+            include_str!("../../contrib/systemd/phux-trace.service"),
+        ),
+    ] {
+        let path = dir.path().join(name);
+        fs::write(&path, unit.replace("/usr/local/bin/phux-trace", &program)).expect("written");
+        let run = |args: &[&str]| {
+            let out = Command::new(&analyze)
+                .args(args)
+                .arg(&path)
+                .output()
+                .expect("runs");
+            let text = [out.stdout, out.stderr].concat();
+            (
+                out.status.success(),
+                String::from_utf8_lossy(&text).into_owned(),
+            )
+        };
+        let (sound, said) = run(&["verify", "--man=no"]);
+        assert!(sound && !said.contains(&format!("{name}:")), "{said}");
+        // 0 is locked up, 10 is wide open; 5 is what systemd calls medium.
+        let (fine, said) = run(&["security", "--offline=true", "--no-pager", "--threshold=40"]);
+        assert!(fine, "{said}");
+    }
 }
 
 /// Root keeps of its forty capabilities what is still of use.

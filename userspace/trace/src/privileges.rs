@@ -19,6 +19,8 @@ pub struct Need {
     pub others_sockets: bool,
     /// End a command that may have become another user.
     pub end_command: bool,
+    /// Load more programs: find `flush_to_ldisc`, switch on the kernel's run-time statistics.
+    pub load: bool,
 }
 
 impl Need {
@@ -30,6 +32,9 @@ impl Need {
             | CapabilitySet::DAC_READ_SEARCH;
         if self.kernel.is_some_and(|k| k < UPROBE_MULTI) {
             keep |= CapabilitySet::SYS_ADMIN;
+        }
+        if self.load {
+            keep |= CapabilitySet::SYSLOG | CapabilitySet::SYS_ADMIN;
         }
         if self.others_sockets {
             keep |= CapabilitySet::DAC_OVERRIDE;
@@ -65,15 +70,24 @@ fn keep_only(keep: CapabilitySet) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `f` on a thread without any capability, as the user who called sudo as far as files go. Threads
+/// Whose the files are that are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    /// Of the user who called sudo, if that is how we were started.
+    Callers,
+    /// Ours: a daemon's.
+    Ours,
+}
+
+/// Runs `f` on a thread without any capability, in the name of that user as far as files go. Threads
 /// that `f` starts stay so: a recorder's writer, which opens files for as long as it records.
 ///
 /// # Errors
 /// The thread cannot be started, or keeps what it is to give up.
-pub fn unprivileged<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub fn unprivileged<T: Send>(files: Files, f: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, || {
-            let _files_are_the_callers = AsInvoker::begin();
+            let _invoker = (files == Files::Callers).then(AsInvoker::begin);
             keep_only(CapabilitySet::empty())?;
             Ok(f())
         })?;
@@ -125,14 +139,14 @@ fn switch(uid: libc::uid_t, gid: libc::gid_t) -> (libc::uid_t, libc::gid_t) {
 /// called sudo for the file system, for good, and has no privilege of its own. Threads that it starts
 /// are the same.
 #[derive(Debug)]
-pub struct Files(Sender<Box<dyn FnOnce() + Send>>);
+pub struct Filer(Sender<Box<dyn FnOnce() + Send>>);
 
-impl Files {
+impl Filer {
     /// Starts it: before [`keep`], after which nobody can become another user any more.
     ///
     /// # Errors
     /// There can be no thread.
-    pub fn begin() -> io::Result<Files> {
+    pub fn begin() -> io::Result<Filer> {
         let (jobs, to_do) = channel::<Box<dyn FnOnce() + Send>>();
         std::thread::Builder::new()
             .name("files".into())
@@ -143,7 +157,7 @@ impl Files {
                     to_do.iter().for_each(|job| job());
                 }
             })?;
-        Ok(Files(jobs))
+        Ok(Filer(jobs))
     }
 
     /// Has it done there, and waits.
@@ -192,7 +206,7 @@ mod tests {
     #[test]
     fn what_an_unprivileged_thread_starts_has_nothing_and_we_keep_ours() {
         let before = capabilities(None).expect("ours");
-        let theirs = unprivileged(|| {
+        let theirs = unprivileged(Files::Callers, || {
             let started = std::thread::spawn(|| capabilities(None).expect("its"));
             [
                 capabilities(None).expect("its"),
@@ -210,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_thread_for_files_has_no_privileges() {
-        let files = Files::begin().expect("a thread");
+        let files = Filer::begin().expect("a thread");
         let has = files
             .run(|| capabilities(None))
             .expect("an answer")

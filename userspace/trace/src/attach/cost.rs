@@ -9,7 +9,7 @@ use crate::probes::Probes;
 use crate::report::model::{Cost, ProgramCost};
 
 /// Keeps the account. The kernel counts run times only while this lives.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     stats: Option<OwnedFd>,
     start: Reading,
     last: Reading,
@@ -34,7 +34,7 @@ impl Reading {
 
 impl Meter {
     /// Begins to count.
-    pub(super) fn start(probes: &Probes) -> Meter {
+    pub(crate) fn start(probes: &Probes) -> Meter {
         let stats = enable_stats(Stats::RunTime).ok();
         let start = Reading::now(probes);
         Meter {
@@ -45,7 +45,7 @@ impl Meter {
     }
 
     /// What it has cost since the last reading, or in the `whole` run.
-    pub(super) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
+    pub(crate) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
         let now = Reading::now(probes);
         let since = if whole { &self.start } else { &self.last };
         let mut programs: Vec<ProgramCost> = now

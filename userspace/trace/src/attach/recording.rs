@@ -9,7 +9,7 @@ use super::assemble::{Now, hop_sums};
 use super::hops::Hops;
 use super::processes::Processes;
 use super::window::Start;
-use crate::privileges::Files;
+use crate::privileges::Filer;
 use crate::recording::describe;
 use crate::recording::details::Details;
 use crate::recording::sink::Sink;
@@ -45,7 +45,7 @@ impl Recording {
     pub(super) fn begin(
         dir: &Path,
         about: &About<'_>,
-        files: &Files,
+        files: &Filer,
         began: KernelState,
         lost: u64,
     ) -> Result<Recording> {

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 
 use super::Output;
 use super::session::Session;
-use crate::privileges::Files;
+use crate::privileges::Filer;
 use crate::say;
 use crate::tui::{self, Request, Tui, Update};
 
@@ -21,8 +21,8 @@ impl Screen {
     }
 
     /// Takes the terminal: the view's thread has no privileges, as that for files has none.
-    pub(super) fn start(files: Option<&Files>) -> Result<Screen> {
-        let start = |files: &Files| files.run(Tui::start).context("the view")?;
+    pub(super) fn start(files: Option<&Filer>) -> Result<Screen> {
+        let start = |files: &Filer| files.run(Tui::start).context("the view")?;
         Ok(Screen(files.map(start).transpose()?))
     }
 

@@ -30,7 +30,7 @@ use super::{Output, events, exit_code, nanoseconds, unprivileged};
 use crate::cli::{AttachArgs, EchoArgs, TopArgs};
 use crate::echo::Counts;
 use crate::escape::visible;
-use crate::privileges::{self, Files, Need};
+use crate::privileges::{self, Filer, Need};
 use crate::probes::system::System;
 use crate::probes::trial::PidNamespace;
 use crate::probes::{Options, Probes, blocked};
@@ -126,7 +126,7 @@ async fn attach(args: &AttachArgs, output: Output, besides: Besides) -> Result<E
     limits::raise_open_files()?;
     let survey = Survey::take().context("reading /proc")?;
     let asked = (args.target.as_deref(), args.pid);
-    let files = output.tui.then(Files::begin).transpose()?;
+    let files = output.tui.then(Filer::begin).transpose()?;
     let target = match (
         find(asked, &args.command, wrapped.as_ref(), &survey),
         &files,
@@ -156,6 +156,7 @@ async fn attach(args: &AttachArgs, output: Output, besides: Besides) -> Result<E
         kernel: System::look().version,
         others_sockets: session.asks_others(),
         end_command: wrapped.is_some(),
+        load: false,
     })
     .context("giving up privileges")?;
     if !session.processes.target_lives() {
@@ -190,7 +191,12 @@ async fn attach(args: &AttachArgs, output: Output, besides: Besides) -> Result<E
     pull.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut look = interval_at(Instant::now() + LOOK, LOOK);
     let every = args.interval.or(output.tui.then_some(SHOWN));
-    let mut report = every.map(|every| interval_at(Instant::now() + every, every));
+    let mut report = every.map(|every| {
+        let mut report = interval_at(Instant::now() + every, every);
+        // One that comes late is not made up for by short ones, in which there is little to see.
+        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        report
+    });
     let mut frames = output
         .tui
         .then(|| interval_at(Instant::now() + FRAME, FRAME));
@@ -293,7 +299,7 @@ pub(super) struct Session {
     /// The same; only a live view looks at them.
     pub(super) calls: Option<Calls>,
     besides: Besides,
-    files: Option<Files>,
+    files: Option<Filer>,
     recording: Option<Recording>,
 }
 

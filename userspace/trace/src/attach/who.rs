@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use anyhow::{Result, bail};
 
 use super::wrapped::Wrapped;
-use crate::privileges::Files;
+use crate::privileges::Filer;
 use crate::target::{Ask, Invoker, ResolveError, Survey, Target, resolve};
 use crate::tui;
 
@@ -33,7 +33,7 @@ pub(crate) fn find(
 ///
 /// # Errors
 /// The one that there was, or nothing was chosen.
-pub(super) fn choose(error: anyhow::Error, files: &Files, survey: &Survey) -> Result<Target> {
+pub(super) fn choose(error: anyhow::Error, files: &Filer, survey: &Survey) -> Result<Target> {
     let candidates = match error.downcast_ref() {
         Some(
             ResolveError::SeveralMultiplexers { candidates }

@@ -16,7 +16,7 @@ use crate::attach::who::{describe, find};
 use crate::attach::wrapped::Wrapped;
 use crate::cli::RecordArgs;
 use crate::escape::visible;
-use crate::privileges::{self, Need};
+use crate::privileges::{self, Files, Need};
 use crate::probes::system::System;
 use crate::target::{Survey, Target, resolve};
 
@@ -42,7 +42,7 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
     limits::raise_open_files()?;
     let survey = Survey::take().context("reading /proc")?;
     let target = target(args, wrapped.as_ref(), &survey)?;
-    let mut session = Session::begin(args, &target, &survey)?;
+    let mut session = Session::begin(args, &target, &survey, Files::Callers)?;
     // Everything is loaded and attached: what is left to do needs less.
     privileges::keep(Need {
         kernel: System::look().version,
@@ -107,7 +107,11 @@ async fn record(args: &RecordArgs) -> Result<ExitCode> {
 ///
 /// # Errors
 /// Nobody is, or too many could be meant.
-fn target(args: &RecordArgs, wrapped: Option<&Wrapped>, survey: &Survey) -> Result<Target> {
+pub(crate) fn target(
+    args: &RecordArgs,
+    wrapped: Option<&Wrapped>,
+    survey: &Survey,
+) -> Result<Target> {
     let asked = (args.target.as_deref(), args.pid);
     match (&args.cgroup, asked, wrapped) {
         (Some(cgroup), (None, None), None) => {

@@ -4,15 +4,19 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use phux_recording::Stats;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
+use super::figures::Figures;
 use super::whole::Whole;
 use super::{json, select, summary};
 use crate::attach::backends::Features;
+use crate::attach::cost::Meter;
 use crate::attach::processes::Processes;
 use crate::attach::session::{LOOK, PULL};
 use crate::cli::RecordArgs;
+use crate::privileges::Files;
 use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Loss, Relation};
 use crate::source::live::{self, monotonic_ns};
@@ -67,10 +71,18 @@ pub(crate) struct Session {
     began_ns: u64,
     /// With `-o`: what is recorded besides the calls, and where to.
     whole: Option<Whole>,
+    /// Only the last moments of it, until it is triggered.
+    has_ring: bool,
+    meter: Meter,
 }
 
 impl Session {
-    pub(crate) fn begin(args: &RecordArgs, target: &Target, survey: &Survey) -> Result<Session> {
+    pub(crate) fn begin(
+        args: &RecordArgs,
+        target: &Target,
+        survey: &Survey,
+        owner: Files,
+    ) -> Result<Session> {
         let calls = select::select(args)?;
         let features = Features::ask(blocked::required()?);
         let mut probes = Probes::load(&Options {
@@ -106,7 +118,13 @@ impl Session {
             pipeline.add(Box::new(EventLines { failed }));
         }
         let mut whole = match &args.output {
-            Some(dir) => Some(Whole::begin(dir, args, target, &features.backends())?),
+            Some(dir) => Some(Whole::begin(
+                dir,
+                owner,
+                args,
+                target,
+                &features.backends(),
+            )?),
             None => None,
         };
         if let Some(whole) = &whole {
@@ -131,6 +149,8 @@ impl Session {
                 .context("writing the first line")?;
         }
         Ok(Session {
+            meter: Meter::start(&probes),
+            has_ring: args.ring.is_some(),
             probes,
             live,
             processes,
@@ -156,7 +176,8 @@ impl Session {
                 }
                 return Ok(Step::Looked);
             }
-            () = std::future::ready(()), if pulse.more => pulse.more = self.pull(false)?,
+            // Not at once: clocks, signals and sockets are looked at in between only.
+            () = tokio::task::yield_now(), if pulse.more => pulse.more = self.pull(false)?,
             () = self.live.filling() => pulse.more = self.pull(false)?,
             _ = pulse.pull.tick() => {
                 pulse.more = self.pull(false)?;
@@ -183,6 +204,43 @@ impl Session {
 
     pub(super) fn has_execed(&self, pid: u32) -> bool {
         self.processes.has_execed(pid)
+    }
+
+    /// With `-o`: what was recorded, and the records that were lost on the way.
+    pub(crate) fn recorded(&self) -> Result<(Stats, u64)> {
+        let stats = self.whole.as_ref().map(|w| w.sink.stats());
+        Ok((stats.unwrap_or_default(), self.live.lost_events()?))
+    }
+
+    /// Writes out what the ring holds.
+    pub(crate) fn trigger(&mut self) -> Result<()> {
+        match &mut self.whole {
+            Some(whole) if self.has_ring => {
+                whole.sink.trigger();
+                Ok(())
+            }
+            _ => bail!("it is no flight recorder: all is written as it comes"),
+        }
+    }
+
+    /// The figures so far. The kernel is asked, so it is to be called by a timer, or because somebody asks.
+    pub(crate) fn figures(&mut self) -> Result<Figures> {
+        let mut state = self.live.state(&self.probes)?;
+        if let Some(whole) = &self.whole {
+            state.complete(whole.ended());
+        }
+        let cost = self.meter.read(&self.probes, true);
+        let mut figures = Figures {
+            bpf_ns: cost.bpf_ns,
+            losses: self.losses(false)?,
+            ..Figures::default()
+        };
+        figures.add_state(&state);
+        figures.add_calls(self.pipeline.stats(), &self.live.call_sums());
+        if let Some(whole) = &self.whole {
+            figures.add_echoes(&whole.sink.analysis);
+        }
+        Ok(figures)
     }
 
     /// With `-o`: for who waits.
@@ -233,13 +291,13 @@ impl Session {
         Ok(more)
     }
 
-    /// Ends the window, reads everything out, and tells it.
+    /// Ends the window, reads everything out, and tells it. How many rows were recorded.
     pub(crate) fn finish(
         mut self,
         args: &RecordArgs,
         target: &Target,
         out: &mut impl Write,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         if let Some(whole) = &mut self.whole {
             whole.ending(&self.probes, &mut self.processes, &self.live);
         }
@@ -284,7 +342,7 @@ impl Session {
                 drop(self.pipeline);
                 whole.finish(args, losses, out)
             }
-            None => Ok(()),
+            None => Ok(0),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::attach::inside::{self, Inside, Looked, Patience};
 use crate::attach::processes::Processes;
 use crate::attach::window::Start;
 use crate::cli::RecordArgs;
+use crate::privileges::Files;
 use crate::probes::Probes;
 use crate::recording::describe;
 use crate::recording::details::Details;
@@ -61,6 +62,7 @@ const SUMS_SHARE: u64 = 50;
 impl Whole {
     pub(super) fn begin(
         dir: &Path,
+        owner: Files,
         args: &RecordArgs,
         target: &Target,
         backends: &[Backend],
@@ -83,7 +85,7 @@ impl Whole {
             ..Options::default()
         };
         Ok(Whole {
-            sink: Sink::create(dir, run, options, &args.on)?,
+            sink: Sink::create(dir, owner, run, options, &args.on)?,
             hops: Hops::default(),
             clients: Clients::default(),
             ended: Ended::default(),
@@ -247,7 +249,7 @@ impl Whole {
         args: &RecordArgs,
         losses: Vec<Loss>,
         out: &mut impl Write,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let (run, analysis) = self.sink.finish()?;
         let end_ns = run.end.unwrap_or(run.ts);
         let mut report = report::report(&run, &analysis, losses, end_ns);
@@ -261,7 +263,12 @@ impl Whole {
         .and_then(|()| out.flush())
         .context("writing the figures")?;
         say::remark(&format!("{} rows in {}", count(run.rows), self.dir));
-        Ok(())
+        Ok(run.rows)
+    }
+
+    /// Threads that have ended.
+    pub(super) fn ended(&self) -> &Ended {
+        &self.ended
     }
 
     /// For who waits.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use phux_perf::Snapshot;
 use phux_recording::Row;
 
 use super::sums::Heard;
@@ -141,6 +142,11 @@ impl Analysis {
     /// What became of all inputs.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Lengths of those that were echoed, ns.
+    pub fn lengths(&self) -> &Snapshot {
+        self.summary.lengths()
     }
 
     /// The summary as the report has it.

@@ -19,7 +19,7 @@ use crate::attach::inside::Looked;
 use crate::attach::names::Named;
 use crate::attach::window::Start;
 use crate::echo::Names as _;
-use crate::privileges;
+use crate::privileges::{self, Files};
 use crate::report::model;
 use crate::source::Event;
 use crate::source::event::{Off, Wake};
@@ -106,14 +106,20 @@ impl std::fmt::Debug for Sink {
 }
 
 impl Sink {
-    /// Begins a recording in `dir`. Its files are those of the user who called sudo.
+    /// Begins a recording in `dir`, whose files are those of `owner`.
     ///
     /// # Errors
     /// The directory cannot be made or written.
-    pub fn create(dir: &Path, run: Run, options: Options, on: &[Condition]) -> Result<Sink> {
+    pub fn create(
+        dir: &Path,
+        owner: Files,
+        run: Run,
+        options: Options,
+        on: &[Condition],
+    ) -> Result<Sink> {
         let start = Start::of(&run);
         // The writer is a thread of its own, which inherits what this one has: nothing.
-        let recorder = privileges::unprivileged(|| Recorder::create(dir, run, options))
+        let recorder = privileges::unprivileged(owner, || Recorder::create(dir, run, options))
             .context("giving up privileges")?
             .with_context(|| format!("cannot record to {}", dir.display()))?;
         Ok(Sink::of(recorder, start, on))

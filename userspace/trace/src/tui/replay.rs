@@ -10,7 +10,7 @@ use phux_recording::{Dataset, Run, RunId, Syscall};
 use super::{Request, Tui, Update};
 use crate::attach::window::Start;
 use crate::echo::rows;
-use crate::privileges;
+use crate::privileges::{self, Files};
 use crate::recording::calls::Reader;
 use crate::recording::replay::{open, replay};
 use crate::recording::report::report;
@@ -29,7 +29,8 @@ const OFTEN: Duration = Duration::from_millis(250);
 /// No terminal, no recording, or one that cannot be read.
 pub(crate) fn run(dir: &Path) -> Result<ExitCode> {
     let recording = open(dir)?;
-    let tui = privileges::unprivileged(Tui::start).context("giving up privileges")??;
+    let tui =
+        privileges::unprivileged(Files::Callers, Tui::start).context("giving up privileges")??;
     let mut shown = Shown {
         tui,
         offset: Start::of(&recording.2).unix_offset_ns(),

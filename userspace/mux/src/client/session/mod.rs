@@ -3,8 +3,9 @@
 mod received;
 mod typed;
 
-use std::io::PipeReader;
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::io::{PipeReader, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ const DETACH_WAIT: Duration = Duration::from_secs(1);
 const LAST_PAINT: Duration = Duration::from_secs(1);
 
 pub(super) struct Session {
+    /// Standard input, of which std's own has a buffer.
+    keyboard: File,
     socket: UnixStream,
     /// For what is read from the socket.
     buf: Box<[u8]>,
@@ -73,6 +76,7 @@ impl Session {
         let resized = signal_pipe(&[libc::SIGWINCH])?;
         let terminated = signal_pipe(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT])?;
         Ok(Self {
+            keyboard: rustix::stdio::stdin().try_clone_to_owned()?.into(),
             socket,
             buf: vec![0; READ_SIZE].into(),
             typed: vec![0; TYPED_SIZE].into(),
@@ -161,7 +165,6 @@ impl Session {
                 tv_nsec: left.subsec_nanos().into(),
             }
         });
-        let stdin = rustix::stdio::stdin();
         // What is typed before there is a pane waits in the terminal.
         let typing = if self.mirror.pane().is_some() {
             PollFlags::IN
@@ -169,7 +172,7 @@ impl Session {
             PollFlags::empty()
         };
         let mut fds = [
-            PollFd::new(&stdin, typing),
+            PollFd::new(&self.keyboard, typing),
             PollFd::new(&self.socket, PollFlags::IN),
             PollFd::new(&self.resized, PollFlags::IN),
             PollFd::new(&self.terminated, PollFlags::IN),
@@ -245,6 +248,6 @@ fn signal_pipe(signals: &[i32]) -> std::io::Result<UnixStream> {
 }
 
 /// Takes what is there and does not matter: that it came is all.
-fn drain(fd: impl AsFd) {
-    let _ = rustix::io::read(fd, &mut [0; 256]);
+fn drain(mut from: impl Read) {
+    let _ = from.read(&mut [0; 256]);
 }
