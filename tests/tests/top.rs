@@ -162,6 +162,31 @@ fn a_terminal_that_is_gone_ends_it() {
 }
 
 #[test]
+fn where_several_could_be_meant_a_list_asks_which() {
+    if !need_root() || !need_tool("tmux") {
+        return;
+    }
+    let _alone = exclusive();
+    let tmux = Tmux::start("cat");
+    let mut view = top("top no-such-program");
+    view.read_until("no process is named");
+    // All that hold a PTY are in the list; what is typed in it leaves one.
+    view.send(format!(" {} \r", tmux.pid()).as_bytes());
+    view.read_until("stream");
+    press(&mut view, b"2", "tmux:");
+    view.settle();
+    view.send(b"q");
+    assert!(view.read_until("the-end").contains("status=0"));
+
+    let mut view = top("top no-such-program");
+    view.read_until("no process is named");
+    view.send(b"\x1b");
+    let after = view.read_until("the-end");
+    assert!(after.contains("no target was chosen"), "{after}");
+    assert!(after.contains("status=1"), "{after}");
+}
+
+#[test]
 fn no_terminal_is_an_error_that_says_so() {
     let out = Command::new(bin("phux-trace"))
         .args(["top", "-p", "1"])

@@ -79,6 +79,11 @@ impl Calls {
             .filters(filters, self.pipeline.stats());
     }
 
+    /// The view is paused: nothing is made for it.
+    pub(super) fn is_held(&self) -> bool {
+        self.watch.borrow().is_held()
+    }
+
     /// Counts from here.
     pub(super) fn reset(&mut self) {
         self.pipeline.reset();

@@ -1,14 +1,12 @@
 //! The live view of a run, where one is asked for: what it gets, and what it asks.
 
-use std::io::{self, IsTerminal};
-
 use anyhow::{Context, Result, bail};
 
 use super::Output;
 use super::session::Session;
 use crate::privileges::Filer;
 use crate::say;
-use crate::tui::{Request, Tui, Update};
+use crate::tui::{self, Request, Tui, Update};
 
 /// The view, or none.
 pub(super) struct Screen(Option<Tui>);
@@ -16,7 +14,7 @@ pub(super) struct Screen(Option<Tui>);
 impl Screen {
     /// Whether there is a terminal to show it on, before anything is loaded.
     pub(super) fn check(output: Output) -> Result<()> {
-        if output.tui && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        if output.tui && !tui::has_terminal() {
             bail!("this needs a terminal for its input and output; attach prints the same as text");
         }
         Ok(())
@@ -77,6 +75,14 @@ impl Screen {
 
     /// An interval is over: its report goes to the view, or else to where reports go.
     pub(super) fn interval(&mut self, session: &mut Session, output: Output) -> Result<()> {
+        let held = session
+            .calls
+            .as_ref()
+            .is_some_and(super::calls::Calls::is_held);
+        if self.0.is_some() && held && session.recorded().is_none() {
+            // Paused: the next one is of all the time until then.
+            return Ok(());
+        }
         let interval = session.interval(output)?;
         match &mut self.0 {
             Some(tui) => {

@@ -231,13 +231,14 @@ Examples:
   sudo phux-trace top tmux
   sudo phux-trace top -p 4242 --interval 500ms
   sudo phux-trace top -d 1min           leave after a minute
+  phux-trace top ./rec                  a recording, as it was
 
 TARGET is as with attach. Keys: tab and digits open a tab, ? shows all keys, q leaves.
 The mouse opens tabs and moves through rows; shift with it selects text in most
 terminals. attach --tui shows the same and prints its report when it ends.")]
 pub struct TopArgs {
-    /// Pid or name of what to watch
-    #[arg(value_name = "TARGET", conflicts_with = "pid")]
+    /// Pid or name of what to watch, or the directory of a recording (with a slash in it)
+    #[arg(value_name = "TARGET|DIR", conflicts_with = "pid")]
     pub target: Option<OsString>,
     /// Watch this process
     #[arg(short, long, value_name = "PID")]

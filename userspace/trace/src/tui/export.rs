@@ -35,13 +35,14 @@ pub(super) fn export(app: &App, folder: &Path) -> Result<PathBuf> {
             ("json", out)
         }
     };
-    write(report, folder, kind, &bytes)
+    let name = format!("{}.{kind}", app.tab.title());
+    write(report, folder, &name, &bytes)
 }
 
-fn write(report: &Report, folder: &Path, kind: &str, bytes: &[u8]) -> Result<PathBuf> {
+fn write(report: &Report, folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
     let _as_invoker = AsInvoker::begin();
     let ended_ms = report.window.start_unix_ms + report.window.duration_ns / 1_000_000;
-    let path = folder.join(format!("phux-trace-{ended_ms}.{kind}"));
+    let path = folder.join(format!("phux-trace-{ended_ms}-{name}"));
     OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -11,18 +11,21 @@ mod export;
 mod input;
 mod keys;
 mod picker;
+pub(crate) mod replay;
 mod table;
 mod tabs;
 mod terminal;
 #[cfg(test)]
 mod tests;
 
+use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers};
+use ratatui::text::Line;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::report::model::{ChainRow, Report};
@@ -87,6 +90,11 @@ pub(crate) enum Request {
     Record,
 }
 
+/// Whether there is a terminal to show it on.
+pub(crate) fn has_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
 /// The view on its thread. Dropping it gives the terminal back.
 #[derive(Debug)]
 pub(crate) struct Tui {
@@ -143,6 +151,26 @@ impl Tui {
         }
     }
 
+    /// Hands over an update, and waits until there is room for it: nobody else is held up.
+    fn hand(&mut self, update: Update) {
+        if let Some(updates) = &self.updates {
+            // A view that has ended asks to quit.
+            let _ = updates.send(update);
+        }
+    }
+
+    /// The next request; `None`: there is none now.
+    fn asked(&mut self, wait: bool) -> Option<Request> {
+        if wait {
+            return Some(self.requests.blocking_recv().unwrap_or(Request::Quit));
+        }
+        match self.requests.try_recv() {
+            Ok(request) => Some(request),
+            Err(tokio::sync::mpsc::error::TryRecvError::Empty) => None,
+            Err(tokio::sync::mpsc::error::TryRecvError::Disconnected) => Some(Request::Quit),
+        }
+    }
+
     /// Waits for a request. A view that ended asks to quit.
     pub(crate) async fn request(&mut self) -> Request {
         self.requests.recv().await.unwrap_or(Request::Quit)
@@ -190,9 +218,13 @@ pub(crate) fn choose(question: String, candidates: Vec<Candidate>) -> Result<Opt
     let mut screen = Screen::enter().context("the terminal")?;
     let mut input = Input::new()?;
     let mut picker = Picker::default();
-    let question = question + " (enter: this one, esc: none):";
     loop {
-        screen.list(|height| picker.lines(&question, &choices, height))?;
+        screen.list(|height| {
+            let mut lines = vec![Line::from(question.clone())];
+            let ask = "enter: this one, esc: none; narrow them:";
+            lines.extend(picker.lines(ask, &choices, height.saturating_sub(1)));
+            lines
+        })?;
         for event in input.wait(FRAME)? {
             let Event::Key(key) = event else { continue };
             if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {

@@ -57,8 +57,9 @@ pub struct Sums {
 pub struct Gaps {
     /// How long, ns.
     pub length: Snapshot,
-    /// Of their sum: waited for a CPU or slept, so that it is no work of the program's own.
-    pub off_cpu_ns: u64,
+    /// Of their sum: waited for a CPU or slept, so that it is no work of the program's own; a recording
+    /// does not tell.
+    pub off_cpu_ns: Option<u64>,
 }
 
 /// The answer: figures of one moment.

@@ -93,6 +93,11 @@ impl Watch {
         self.anew();
     }
 
+    /// Nothing is looked at now.
+    pub fn is_held(&self) -> bool {
+        self.look.held
+    }
+
     /// The last answer did not arrive: the next one has all of it.
     pub fn not_taken(&mut self) {
         self.anew = true;
@@ -190,7 +195,7 @@ fn series(stats: &Stats) -> (Vec<(&'static str, phux_perf::Snapshot)>, Gaps) {
     };
     let gaps = Gaps {
         length: stats.gaps.clone(),
-        off_cpu_ns: stats.gap_off_ns,
+        off_cpu_ns: Some(stats.gap_off_ns),
     };
     (stats.syscalls.iter().map(of).collect(), gaps)
 }

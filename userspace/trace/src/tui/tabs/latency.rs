@@ -112,8 +112,13 @@ fn series<'a>(app: &App, report: &'a Report) -> Vec<Series<'a>> {
         }
         if gaps.length.count > 0 {
             // How much of it was no work of the program's own, no gap can tell.
-            let off = percent(gaps.off_cpu_ns, gaps.length.sum);
-            let name = format!("gap between calls, {off}% off CPU");
+            let name = match gaps.off_cpu_ns {
+                Some(off) => {
+                    let off = percent(off, gaps.length.sum);
+                    format!("gap between calls, {off}% off CPU")
+                }
+                None => "gap between calls".into(),
+            };
             all.push((name, Cow::Owned(Dist::from(&gaps.length))));
         }
     }

@@ -43,6 +43,15 @@ impl Page {
         }
     }
 
+    /// Nothing below a head, and why.
+    fn none(app: &App, head: Vec<Line<'static>>, none: &'static str) -> Page {
+        let why = match app.filters.is_empty() {
+            true => none,
+            false => "nothing passes the filters; esc takes the last one back",
+        };
+        Page::of(head, vec![Line::from(why)], false)
+    }
+
     /// A table below some lines, sorted as the app's view has it.
     fn table(
         app: &App,
@@ -54,7 +63,7 @@ impl Page {
         let mut rows = rows;
         rows.retain(|row| app.filters.iter().all(|f| passes(row, f)));
         if rows.is_empty() {
-            return Page::of(head, vec![Line::from(none)], false);
+            return Page::none(app, head, none);
         }
         let (titles, rows) = lines(columns, rows, app.view());
         head.push(titles);

@@ -121,7 +121,7 @@ pub(super) fn page(
     let rows = sorted(app, kind, columns);
     let mut head = vec![Line::from(told(&app.seen.sums))];
     if rows.is_empty() {
-        return Page::of(head, vec![Line::from(none)], false);
+        return Page::none(app, head, none);
     }
     let selected = app.view().window(rows.len(), 1).row;
     if height > 6 {

@@ -311,12 +311,15 @@ fn full(item: Item<'_>, width: usize) -> String {
                 -1 => String::new(),
                 fd => format!(" fd {fd}"),
             };
+            let off = match c.gap_off_ns {
+                0 => String::new(),
+                ns => format!(" ({} off CPU)", duration(ns)),
+            };
             let figures = format!(
-                "pid {} CPU {}{fd}, gap {} ({} off CPU), blocked {}, CPU wait {} ",
+                "pid {} CPU {}{fd}, gap {}{off}, blocked {}, CPU wait {} ",
                 c.pid,
                 c.cpu,
                 duration(c.gap),
-                duration(c.gap_off_ns),
                 duration(c.blocked_ns),
                 duration(c.wait_ns),
             );
