@@ -224,7 +224,7 @@ fn every_cause_is_told_from_its_look_alikes() {
     });
     let small: (&str, &[&str]) = ("small_reads", &["tmux: server", "(flood)", "reads/s"]);
     stage.scene("small-reads", &mut reads_slowly, small, |s| {
-        Flood::start(s, "--bytes 1 --gap-us 4000")
+        Flood::start(s, "--bytes 1 --gap-us 1000")
     });
     stage.scene("flood-and-hog", &mut plain, on_server, |s| {
         let usual = Suffers::of(server, Class::Nice(0));

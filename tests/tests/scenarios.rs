@@ -47,6 +47,8 @@ fn echoes<T>(begin: impl FnOnce(u32, u32) -> T) -> Echoes {
     );
     let server = program.pid();
     let attached = Attached::to(server);
+    // When nobody else wants the CPU: there is but one.
+    Class::Idle.set(attached.pid()).expect("a class of attach");
     let children = procfs::children(server);
     let [child] = children[..] else {
         panic!("one child: {children:?}");
@@ -124,7 +126,7 @@ fn assert_blames_hog(thread: &Thread) {
 #[ignore = "in counted time: scripts/vm-matrix scenarios"]
 fn with_nothing_in_the_way_nobody_waits() {
     let echoes = echoes(|_, _| ());
-    echoes.cause("calm");
+    assert_eq!(echoes.cause("calm"), "nothing_wrong");
     assert_wait(&echoes.server().wait, 90.0, 0..=MS);
     assert_wait(&echoes.child().wait, 90.0, 0..=MS);
     assert_wait(echoes.worker(), 90.0, 0..=MS);
@@ -134,7 +136,7 @@ fn with_nothing_in_the_way_nobody_waits() {
 #[ignore = "in counted time: scripts/vm-matrix scenarios"]
 fn a_hog_of_a_lower_class_is_no_hog() {
     let echoes = echoes(|_, _| hog(&[], Class::Idle));
-    echoes.cause("idle-hog");
+    assert_eq!(echoes.cause("idle-hog"), "nothing_wrong");
     assert_wait(&echoes.server().wait, 90.0, 0..=MS);
     assert_wait(&echoes.child().wait, 90.0, 0..=MS);
     assert_wait(echoes.worker(), 90.0, 0..=MS);
@@ -148,7 +150,7 @@ fn an_idle_class_target_waits_for_a_hog() {
         Class::Idle.set(child).expect("a class");
         hog(&TURNS, Class::Nice(0))
     });
-    echoes.cause("idle-target");
+    assert_eq!(echoes.cause("idle-target"), "low_priority");
     // The answer falls anywhere in a turn of the hog, and waits for its end.
     assert_wait(&echoes.child().wait, 90.0, MS..=BUSY + MS);
     assert_blames_hog(echoes.child());
@@ -162,7 +164,7 @@ fn a_nice_target_waits_for_a_hog() {
         Class::Nice(19).set(child).expect("a class");
         hog(&[], Class::Nice(0))
     });
-    echoes.cause("nice-target");
+    assert_eq!(echoes.cause("nice-target"), "low_priority");
     assert_wait(&echoes.child().wait, 90.0, MS..=20 * MS);
     assert_blames_hog(echoes.child());
 }
@@ -181,7 +183,7 @@ fn who_sleeps_much_gets_past_a_hog_of_its_class() {
 #[ignore = "in counted time: scripts/vm-matrix scenarios"]
 fn a_real_time_hog_makes_everybody_wait() {
     let echoes = echoes(|_, _| hog(&TURNS, Class::Fifo(10)));
-    echoes.cause("fifo-hog");
+    assert_eq!(echoes.cause("fifo-hog"), "hog_on_child");
     assert_wait(&echoes.child().wait, 90.0, MS..=BUSY + MS);
     assert_blames_hog(echoes.child());
 }
@@ -215,6 +217,7 @@ fn a_quota_makes_a_thread_wait_with_nobody_on_the_cpu() {
     ];
     let mut program = Program::start(Command::new(bin("victim")).args(options));
     let attached = Attached::to(program.pid());
+    Class::Idle.set(attached.pid()).expect("a class of attach");
     // It works for 3 of 4 ms, and may for 20 of 100.
     let (quota, period) = (Duration::from_millis(20), Duration::from_millis(100));
     let _quota = Cgroup::with_quota(&[program.pid()], quota, period);
@@ -224,7 +227,7 @@ fn a_quota_makes_a_thread_wait_with_nobody_on_the_cpu() {
     let tid = truth["victim"]["tid"].as_u64().expect("a tid") as u32;
     let victim = report.thread(tid);
     figures("quota", "victim", &victim.wait);
-    cause(&report, "quota");
+    assert_eq!(cause(&report, "quota"), "quota_throttling");
     // 180 ms of work in 20 ms a period: eight times the rest of the period is waited for.
     assert!(
         (400 * MS..=900 * MS).contains(&victim.wait.sum),

@@ -48,39 +48,50 @@ struct Plan {
 
 static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
 
+/// Made before the program begins: a signal's handler that writes, as libevent's does, must not find
+/// it half made by the very thread that it interrupts, which would wait for itself.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static MAKE: extern "C" fn() = make;
+
+extern "C" fn make() {
+    let _ = PLAN.set(planned());
+}
+
 fn plan() -> Option<&'static Plan> {
-    PLAN.get_or_init(|| {
-        let text = std::env::var("PHUX_DELAY").ok()?;
-        let mut words = text.rsplitn(5, ':');
-        let micros = words.next()?.parse().ok()?;
-        let how = match words.next()? {
-            "sleep" => How::Sleep,
-            "spin" => How::Spin,
-            "sync" => How::Sync,
-            _ => return None,
-        };
-        let kind = match words.next()? {
-            "master" => Kind::Master,
-            "slave" => Kind::Slave,
-            "socket" => Kind::Socket,
-            _ => return None,
-        };
-        let op = match words.next()? {
-            "read" => Op::Read,
-            "after-read" => Op::AfterRead,
-            "write" => Op::Write,
-            _ => return None,
-        };
-        Some(Plan {
-            comm: words.next()?.to_owned(),
-            op,
-            kind,
-            how,
-            time: Duration::from_micros(micros),
-            log: std::env::var("PHUX_DELAY_LOG").ok(),
-        })
+    PLAN.get()?.as_ref()
+}
+
+fn planned() -> Option<Plan> {
+    let text = std::env::var("PHUX_DELAY").ok()?;
+    let mut words = text.rsplitn(5, ':');
+    let micros = words.next()?.parse().ok()?;
+    let how = match words.next()? {
+        "sleep" => How::Sleep,
+        "spin" => How::Spin,
+        "sync" => How::Sync,
+        _ => return None,
+    };
+    let kind = match words.next()? {
+        "master" => Kind::Master,
+        "slave" => Kind::Slave,
+        "socket" => Kind::Socket,
+        _ => return None,
+    };
+    let op = match words.next()? {
+        "read" => Op::Read,
+        "after-read" => Op::AfterRead,
+        "write" => Op::Write,
+        _ => return None,
+    };
+    Some(Plan {
+        comm: words.next()?.to_owned(),
+        op,
+        kind,
+        how,
+        time: Duration::from_micros(micros),
+        log: std::env::var("PHUX_DELAY_LOG").ok(),
     })
-    .as_ref()
 }
 
 /// A system call, its result as the C library gives it.

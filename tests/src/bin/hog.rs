@@ -49,11 +49,18 @@ fn main() -> io::Result<()> {
         Duration::from_micros(options.burst_us),
         Duration::from_micros(options.gap_us),
     );
+    let (tell, told) = std::sync::mpsc::channel();
     for _ in 0..options.threads {
+        let tell = tell.clone();
         std::thread::spawn(move || {
-            if options.policy == Policy::Fifo {
-                // Else it would compute in another class than was asked for.
-                real_time().unwrap_or_else(|e| panic!("SCHED_FIFO: {e}"));
+            let class = match options.policy {
+                Policy::Fifo => real_time(),
+                Policy::Other => Ok(()),
+            };
+            // Else it would compute in another class than was asked for.
+            let refused = class.is_err();
+            if tell.send(class).is_err() || refused {
+                return;
             }
             loop {
                 let start = Instant::now();
@@ -63,6 +70,10 @@ fn main() -> io::Result<()> {
                 std::thread::sleep(gap);
             }
         });
+    }
+    // Each has had its CPU once.
+    for class in told.iter().take(options.threads) {
+        class?;
     }
     let mut out = io::stdout().lock();
     writeln!(out, "ready {}", std::process::id())?;
