@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::cgroup::{folder, set, unit, weigh};
+use super::cgroup::{lift_quota, set, unit, weigh};
 use super::piece::What;
 use super::sentence::{asleep, pane, rivals, who};
 use super::weight::{Because, apart, branch, outranked};
@@ -237,12 +237,10 @@ fn quota(f: &Found<'_>) -> Option<Advice> {
     let group = actor.place.cgroup.as_ref()?;
     let limited = Cgroup {
         path: group.quota_path.clone()?,
+        version_1: group.version_1,
         ..Cgroup::default()
     };
-    let command = match unit(&limited) {
-        Some(unit) => Some(set(&unit, "CPUQuota=")),
-        None => folder(&limited).map(|f| format!("echo max > {f}/cpu.max")),
-    };
+    let command = lift_quota(&limited);
     let text = format!("raise or lift the quota of {}", visible(&limited.path));
     Some(one(text, command, f.excess_ns))
 }
