@@ -24,6 +24,7 @@ pub mod protobuf;
 pub mod ptys;
 pub mod report;
 pub mod running;
+pub mod session;
 pub mod terminal;
 pub mod truth;
 pub mod untouched;

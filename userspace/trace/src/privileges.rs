@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn what_an_unprivileged_thread_starts_has_nothing_and_we_keep_ours() {
         let before = capabilities(None).expect("ours");
-        let theirs = unprivileged(Filer::Callers, || {
+        let theirs = unprivileged(Files::Callers, || {
             let started = std::thread::spawn(|| capabilities(None).expect("its"));
             [
                 capabilities(None).expect("its"),

@@ -76,10 +76,11 @@ impl Size {
         };
         self.files += 1;
         // Not the length: a file can have holes, and room set aside.
-        self.bytes += (stat.st_blocks as u64).saturating_mul(512);
-        let written = (stat.st_mtime as i64)
+        self.bytes += stat.st_blocks.cast_unsigned().saturating_mul(512);
+        let written = stat
+            .st_mtime
             .saturating_mul(1_000_000_000)
-            .saturating_add(stat.st_mtime_nsec as i64);
+            .saturating_add(stat.st_mtime_nsec.cast_signed());
         self.written_ns = self.written_ns.max(written);
     }
 }

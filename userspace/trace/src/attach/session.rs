@@ -191,7 +191,12 @@ async fn attach(args: &AttachArgs, output: Output, besides: Besides) -> Result<E
     pull.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut look = interval_at(Instant::now() + LOOK, LOOK);
     let every = args.interval.or(output.tui.then_some(SHOWN));
-    let mut report = every.map(|every| interval_at(Instant::now() + every, every));
+    let mut report = every.map(|every| {
+        let mut report = interval_at(Instant::now() + every, every);
+        // One that comes late is not made up for by short ones, in which there is little to see.
+        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        report
+    });
     let mut frames = output
         .tui
         .then(|| interval_at(Instant::now() + FRAME, FRAME));

@@ -71,7 +71,7 @@ pub struct CtlArgs {
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum CtlCommand {
     /// Start a capture
-    Start(StartArgs),
+    Start(Box<StartArgs>),
     /// End a capture; its recording is complete when this returns
     Stop(WhichArgs),
     /// Write out what the ring of a capture holds

@@ -16,7 +16,7 @@ const KEPT: usize = 65_536;
 pub(crate) struct Groups {
     pub(super) hierarchy: Option<Hierarchy>,
     /// By id; `None`: looked for and not found.
-    folders: HashMap<u64, Option<PathBuf>>,
+    pub(super) folders: HashMap<u64, Option<PathBuf>>,
 }
 
 impl Groups {

@@ -156,6 +156,7 @@ impl Placements {
         let throttled = before.map(|b| cgroup::throttled(folder).since(b));
         Some(CgroupLevel {
             path: hierarchy.name(folder),
+            version_1: hierarchy.version == Version::V1,
             weight: set.weight,
             idle: set.idle,
             quota_us: set.quota.map(|q| q.0),

@@ -13,12 +13,17 @@ pub(super) fn weigh(group: &Cgroup, weight: u32) -> Option<String> {
     }
 }
 
-/// Lifts the quota that is set in this cgroup.
-pub(super) fn lift_quota(group: &Cgroup) -> Option<String> {
-    match unit(group) {
+/// Lifts the quota of the cgroup of this path.
+pub(in crate::report::verdict) fn lift(path: &str, version_1: bool) -> Option<String> {
+    let group = Cgroup {
+        path: path.to_owned(),
+        version_1,
+        ..Cgroup::default()
+    };
+    match unit(&group) {
         Some(unit) => Some(set(&unit, "CPUQuota=")),
-        None if group.version_1 => Some(format!("echo -1 > {}/cpu.cfs_quota_us", folder(group)?)),
-        None => Some(format!("echo max > {}/cpu.max", folder(group)?)),
+        None if version_1 => Some(format!("echo -1 > {}/cpu.cfs_quota_us", folder(&group)?)),
+        None => Some(format!("echo max > {}/cpu.max", folder(&group)?)),
     }
 }
 
@@ -96,7 +101,8 @@ mod tests {
             path: "/build".into(),
             ..Cgroup::default()
         };
-        let both = |g: &Cgroup| [weigh(g, 50), lift_quota(g)].map(Option::unwrap_or_default);
+        let both =
+            |g: &Cgroup| [weigh(g, 50), lift(&g.path, g.version_1)].map(Option::unwrap_or_default);
         assert_eq!(
             both(&group),
             [
