@@ -158,6 +158,8 @@ record! {
         id: u64 = Dictionary,
         /// Path from the root of the hierarchy.
         path: Name = Dictionary,
+        /// Of version 1, its figures on the scale of version 2.
+        version_1: bool = Plain,
         /// `cpu.weight`; missing where the controller is off.
         weight: Option<u64> = Delta,
         /// The same of each cgroup on the path, `100,50`.

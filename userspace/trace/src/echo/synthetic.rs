@@ -72,6 +72,7 @@ impl Names for Known {
         Some(Cgroup {
             id,
             path: path.into(),
+            version_1: false,
             weight,
             weights: path
                 .split('/')

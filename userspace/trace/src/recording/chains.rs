@@ -86,6 +86,7 @@ pub fn cgroup(c: &Cgroup, ts: u64, names: &mut Names) -> CgroupRow {
         ts,
         id: c.id,
         path: names.get(&c.path),
+        version_1: c.version_1,
         weight: c.weight.map(u64::from),
         weights: names.get(&weights.join(",")),
         quota_us: c.quota_us,
@@ -102,6 +103,7 @@ pub fn cgroup_of(r: &CgroupRow) -> Cgroup {
     Cgroup {
         id: r.id,
         path: r.path.to_string(),
+        version_1: r.version_1,
         weight: r.weight.and_then(|w| u32::try_from(w).ok()),
         weights: r
             .weights

@@ -2,6 +2,7 @@
 //! side tells a [`Placement`] with each time off CPU; here it gets its cgroup's name, weight and quota.
 
 mod cgroup;
+mod groups;
 mod hierarchy;
 
 use std::collections::HashMap;
@@ -9,24 +10,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use self::cgroup::Throttled;
+pub(crate) use self::groups::Groups;
 use self::hierarchy::{Hierarchy, Version, inode};
 use crate::report::model::{CgroupLevel, PlacementInfo, SchedClass};
 use crate::source::event::Placement;
 use crate::stats::{PtyId, Side};
 use crate::target::proc::policy_name;
 
-/// Threads and cgroups that are kept, at most; beyond it nothing new is taken.
+/// Threads that are kept, at most; beyond it nothing new is taken.
 const KEPT: usize = 65_536;
 
 /// The placements of all threads that were seen, and the cgroups that they name.
 #[derive(Debug, Default)]
 pub struct Placements {
-    hierarchy: Option<Hierarchy>,
+    groups: Groups,
     threads: HashMap<u32, Placement>,
     /// Of the last kworker that flushed it.
     flushers: HashMap<(PtyId, Side), Placement>,
-    /// By id; `None`: looked for and not found.
-    cgroups: HashMap<u64, Option<PathBuf>>,
     /// By folder: how much it had been throttled when it was first seen, and when the last interval ended.
     throttled: HashMap<PathBuf, (Throttled, Throttled)>,
 }
@@ -44,14 +44,14 @@ impl Placements {
     /// Of this host.
     pub fn of_host() -> Placements {
         Placements {
-            hierarchy: Hierarchy::of_host(),
+            groups: Groups::of_host(),
             ..Placements::default()
         }
     }
 
     /// Begins to count the throttling of a process's cgroup, before anything is told of it.
     pub fn watch(&mut self, pid: u32) {
-        if let Some(folder) = self.folder_in_proc(&format!("/proc/{pid}/cgroup"))
+        if let Some(folder) = self.groups.folder_in_proc(&format!("/proc/{pid}/cgroup"))
             && let Ok(id) = inode(&folder)
         {
             self.keep(id, Some(folder));
@@ -67,8 +67,10 @@ impl Placements {
         if self.threads.len() < KEPT || self.threads.contains_key(&tid) {
             self.threads.insert(tid, *place);
         }
-        if place.cgroup != 0 && !self.cgroups.contains_key(&place.cgroup) {
-            let folder = self.find(place.cgroup, &format!("/proc/{pid}/task/{tid}/cgroup"));
+        if place.cgroup != 0 && self.groups.known(place.cgroup).is_none() {
+            let folder = self
+                .groups
+                .find(place.cgroup, &format!("/proc/{pid}/task/{tid}/cgroup"));
             self.keep(place.cgroup, folder);
         }
     }
@@ -94,7 +96,7 @@ impl Placements {
     /// Name of a cgroup: its path from the root of the hierarchy.
     pub fn cgroup_name(&mut self, id: u64) -> Option<String> {
         let folder = self.folder(id)?;
-        Some(self.hierarchy.as_ref()?.name(&folder))
+        Some(self.groups.hierarchy.as_ref()?.name(&folder))
     }
 
     /// What the kernel told, and the cgroup's name: no files are read.
@@ -122,7 +124,7 @@ impl Placements {
             cpus_allowed: tid.and_then(cpus_allowed),
             ..self.brief(place)
         };
-        if let (Some(hierarchy), Some(folder)) = (&self.hierarchy, &folder) {
+        if let (Some(hierarchy), Some(folder)) = (&self.groups.hierarchy, &folder) {
             if hierarchy.version == Version::V2 {
                 let levels = hierarchy.levels(folder);
                 info.cpuset = cgroup::cpuset(levels.chain([hierarchy.mounted.as_path()]));
@@ -154,6 +156,7 @@ impl Placements {
         let throttled = before.map(|b| cgroup::throttled(folder).since(b));
         Some(CgroupLevel {
             path: hierarchy.name(folder),
+            version_1: hierarchy.version == Version::V1,
             weight: set.weight,
             idle: set.idle,
             quota_us: set.quota.map(|q| q.0),
@@ -167,38 +170,24 @@ impl Placements {
         if id == 0 {
             return None;
         }
-        if let Some(known) = self.cgroups.get(&id) {
-            return known.clone();
+        if let Some(known) = self.groups.known(id) {
+            return known;
         }
-        let found = self.hierarchy.as_ref()?.search(id);
+        let found = self.groups.search(id);
         self.keep(id, found.clone());
         found
     }
 
-    /// By what `/proc` says of one that is in it, else by looking everywhere.
-    fn find(&self, id: u64, proc_cgroup: &str) -> Option<PathBuf> {
-        self.folder_in_proc(proc_cgroup)
-            // It may have moved on meanwhile.
-            .filter(|f| inode(f).ok() == Some(id))
-            .or_else(|| self.hierarchy.as_ref()?.search(id))
-    }
-
-    fn folder_in_proc(&self, proc_cgroup: &str) -> Option<PathBuf> {
-        let text = fs::read_to_string(proc_cgroup).ok()?;
-        self.hierarchy.as_ref()?.folder_of(&text)
-    }
-
     fn keep(&mut self, id: u64, folder: Option<PathBuf>) {
-        if self.cgroups.len() >= KEPT {
+        if !self.groups.keep(id, folder.clone()) {
             return;
         }
-        if let (Some(hierarchy), Some(folder)) = (&self.hierarchy, &folder) {
+        if let (Some(hierarchy), Some(folder)) = (&self.groups.hierarchy, &folder) {
             for level in hierarchy.levels(folder) {
                 let now = || (cgroup::throttled(level), cgroup::throttled(level));
                 self.throttled.entry(level.to_owned()).or_insert_with(now);
             }
         }
-        self.cgroups.insert(id, folder);
     }
 }
 
@@ -233,11 +222,14 @@ mod tests {
         );
         let id = inode(&leaf).expect("an inode");
         let placements = Placements {
-            hierarchy: Some(Hierarchy {
-                version: Version::V2,
-                mounted: dir.path().into(),
-                root: "/".into(),
-            }),
+            groups: Groups {
+                hierarchy: Some(Hierarchy {
+                    version: Version::V2,
+                    mounted: dir.path().into(),
+                    root: "/".into(),
+                }),
+                ..Groups::default()
+            },
             ..Placements::default()
         };
         (dir, placements, id)

@@ -142,7 +142,10 @@ pub struct Cgroup {
     pub id: u64,
     /// Path from the root of the hierarchy, beginning with `/`; empty where it is not known.
     pub path: String,
-    /// `cpu.weight`; `None` where the controller is not on.
+    /// Of version 1: then its files have other names (`cpu.shares`, `cpu.cfs_quota_us`).
+    #[serde(default)]
+    pub version_1: bool,
+    /// `cpu.weight`, of version 1 its shares on the same scale; `None` where the controller is not on.
     pub weight: Option<u32>,
     /// `cpu.weight` of each cgroup on the path, the one below the root first, as far as the controller is on.
     pub weights: Vec<u32>,

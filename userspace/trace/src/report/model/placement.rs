@@ -35,6 +35,9 @@ pub struct PlacementInfo {
 pub struct CgroupLevel {
     /// Its path.
     pub path: String,
+    /// Of version 1: then its files have other names.
+    #[serde(default)]
+    pub version_1: bool,
     /// `cpu.weight`, 100 if nobody has changed it; of version 1 its shares on the same scale.
     pub weight: Option<u64>,
     /// `cpu.idle`: its tasks run only when nobody else wants to.

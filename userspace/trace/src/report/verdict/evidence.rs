@@ -89,7 +89,7 @@ fn throttled(group: &CgroupLevel) -> String {
         count(times.unwrap_or(0)),
         duration(ns.unwrap_or(0))
     );
-    if let Some(command) = lift(&group.path) {
+    if let Some(command) = lift(&group.path, group.version_1) {
         text.push_str(&format!("; to lift its quota: {command}"));
     }
     text

@@ -271,7 +271,7 @@ fn quota(f: &Found<'_>) -> Option<Advice> {
     let group = actor.place.cgroup.as_ref()?;
     let path = group.quota_path.as_deref()?;
     let text = format!("raise or lift the quota of {}", visible(path));
-    Some(one(text, lift(path), f.excess_ns))
+    Some(one(text, lift(path, group.version_1), f.excess_ns))
 }
 
 fn flood(scene: &Scene<'_>, f: &Found<'_>) -> Option<Advice> {

@@ -5,27 +5,34 @@ use crate::report::model::Cgroup;
 pub(super) fn weigh(group: &Cgroup, weight: u32) -> Option<String> {
     match unit(group) {
         Some(unit) => Some(set(&unit, &format!("CPUWeight={weight}"))),
+        None if group.version_1 => {
+            let shares = u64::from(weight) * 1024 / 100;
+            Some(format!("echo {shares} > {}/cpu.shares", folder(group)?))
+        }
         None => Some(format!("echo {weight} > {}/cpu.weight", folder(group)?)),
     }
 }
 
 /// Lifts the quota of the cgroup of this path.
-pub(in crate::report::verdict) fn lift(path: &str) -> Option<String> {
+pub(in crate::report::verdict) fn lift(path: &str, version_1: bool) -> Option<String> {
     let group = Cgroup {
         path: path.to_owned(),
+        version_1,
         ..Cgroup::default()
     };
     match unit(&group) {
         Some(unit) => Some(set(&unit, "CPUQuota=")),
-        None => folder(&group).map(|f| format!("echo max > {f}/cpu.max")),
+        None if version_1 => Some(format!("echo -1 > {}/cpu.cfs_quota_us", folder(&group)?)),
+        None => Some(format!("echo max > {}/cpu.max", folder(&group)?)),
     }
 }
 
 /// The folder of a cgroup, if a shell takes it as it is.
-pub(super) fn folder(group: &Cgroup) -> Option<String> {
+fn folder(group: &Cgroup) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:/".contains(c);
     let known = group.path.len() > 1 && group.path.chars().all(plain);
-    known.then(|| format!("/sys/fs/cgroup{}", group.path))
+    let mounted = if group.version_1 { "/cpu" } else { "" };
+    known.then(|| format!("/sys/fs/cgroup{mounted}{}", group.path))
 }
 
 /// A systemd unit, and whether it is one of a user's manager.
@@ -85,6 +92,31 @@ mod tests {
             of("/a;rm -rf.service"),
             None,
             "a name that a shell would act on"
+        );
+    }
+
+    #[test]
+    fn each_version_has_files_of_its_own() {
+        let mut group = Cgroup {
+            path: "/build".into(),
+            ..Cgroup::default()
+        };
+        let both =
+            |g: &Cgroup| [weigh(g, 50), lift(&g.path, g.version_1)].map(Option::unwrap_or_default);
+        assert_eq!(
+            both(&group),
+            [
+                "echo 50 > /sys/fs/cgroup/build/cpu.weight",
+                "echo max > /sys/fs/cgroup/build/cpu.max"
+            ]
+        );
+        group.version_1 = true;
+        assert_eq!(
+            both(&group),
+            [
+                "echo 512 > /sys/fs/cgroup/cpu/build/cpu.shares",
+                "echo -1 > /sys/fs/cgroup/cpu/build/cpu.cfs_quota_us"
+            ]
         );
     }
 

@@ -87,6 +87,7 @@ pub(super) fn branch(a: &Cgroup, b: &Cgroup) -> Option<Cgroup> {
     let path: Vec<&str> = parts(a).take(common + 1).collect();
     (path.len() > common).then(|| Cgroup {
         path: format!("/{}", path.join("/")),
+        version_1: a.version_1,
         weight: a.weights.get(common).copied(),
         ..Cgroup::default()
     })
