@@ -144,8 +144,11 @@ impl Live {
 
     /// Records so far that found no room in their ring.
     pub fn lost_events(&self) -> Result<u64, SourceError> {
-        let by_cpu = self.losses.get(&events::LOSS_RING_FULL, 0)?;
-        Ok(by_cpu.iter().sum())
+        self.lost(events::LOSS_RING_FULL)
+    }
+
+    fn lost(&self, class: u32) -> Result<u64, SourceError> {
+        Ok(self.losses.get(&class, 0)?.iter().sum())
     }
 
     /// Opens what is there only when system calls are recorded.
@@ -217,7 +220,7 @@ impl Live {
 
     /// Losses so far, by `events::LOSS_*`.
     pub fn losses(&self) -> Result<BTreeMap<u32, u64>, SourceError> {
-        let count = |class: u32| Ok((class, self.losses.get(&class, 0)?.iter().sum()));
+        let count = |class| Ok((class, self.lost(class)?));
         (0..events::LOSS_MAX).map(count).collect()
     }
 
