@@ -33,6 +33,10 @@ class Rig:
         shutil.rmtree(self.dir)
         return False
 
+    def pids(self):
+        """Server, client, and the program in the pane: for tools that do not find them."""
+        return [self.server, self.client, int(self.tmux("display-message", "-p", "#{pane_pid}"))]
+
     def words(self, *args):
         """A tmux command line for this server."""
         return ["tmux", "-S", self.socket, "-f", "/dev/null", *args]

@@ -9,7 +9,7 @@ class Tracer:
     """Attaches to `pid`. Entered when its first interval report has come: every probe is in place."""
 
     def __init__(self, program, pid):
-        self.command = [program, "attach", "--json", "--interval", "1s", "-d", "600s", "-p", str(pid)]
+        self.command = [program, "attach", "--json", "--interval", "1s", "-d", "600s", "--budget", "off", "-p", str(pid)]
         self.lines = []
 
     def __enter__(self):

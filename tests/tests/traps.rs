@@ -181,6 +181,8 @@ fn what_is_refused_does_not_take_the_rest_along() {
                 "500ms",
                 "-d",
                 "180s",
+                "--budget",
+                "off",
                 "-p",
             ])
             .arg(program.pid().to_string())
@@ -275,7 +277,8 @@ fn each_cpu_group_has_its_ring_and_the_order_is_that_of_time() {
     writeln!(file, "wait").expect("written");
     let ended = Running::start(
         Command::new(bin("phux-trace"))
-            .args(["attach", "--events", "--cpus-per-ring", "1", "--", "sh"])
+            .args(["attach", "--events", "--cpus-per-ring", "1"])
+            .args(["--budget", "off", "--", "sh"])
             .arg(&script),
     )
     .end(WORK);

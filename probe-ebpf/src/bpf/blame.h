@@ -30,8 +30,12 @@ struct slice {
 struct cpu_slices {
 	__u64 head; /* slices ever ended here */
 	__u64 running_since;
+	__u64 running; /* address of the task that runs now */
+	/* The last slice's groups and their id, believed for a while: a walk of three steps is spared. */
+	__u64 groups;
+	__u64 groups_at;
+	__u64 cgroup;
 	struct slice slices[SLICES];
-	struct slice now; /* who runs now: start is running_since, end is unset */
 };
 
 struct {
@@ -54,16 +58,62 @@ static __always_inline void copy_comm(__u64 *to, const char *from)
 	to[1] = f[1];
 }
 
-static __always_inline void fill_slice(struct slice *s, struct task_struct *p)
+/* The cgroup of a task that ran on this CPU, which as a rule is the one of who ran before. */
+static __always_inline __u64 cgroup_on(struct cpu_slices *c, struct task_struct *p, __u64 now)
+{
+	__u64 groups = cpu_on_v1 ? (__u64)p->sched_task_group : (__u64)p->cgroups;
+
+	if (c->groups != groups || now - c->groups_at >= LOOK_AGAIN_NS) {
+		c->groups = groups;
+		c->groups_at = now;
+		c->cgroup = cgroup_of(p);
+	}
+	return c->cgroup;
+}
+
+static __always_inline void fill_slice(struct slice *s, struct cpu_slices *c, struct task_struct *p,
+				       __u64 now)
 {
 	s->raw_pid = p->pid;
+	/* Idle, half of all on most machines: nobody asks for its name. */
+	if (!s->raw_pid)
+		return;
 	s->tid = visible_pid(p);
 	s->tgid = visible_tgid(p);
 	sched_class_of(&s->sched, p);
 	copy_comm(s->comm, p->comm);
 	copy_comm(s->leader_comm, p->group_leader->comm);
-	if (follow_echoes)
-		s->cgroup = cgroup_of(p);
+	if (following())
+		s->cgroup = cgroup_on(c, p, now);
+}
+
+/*
+ * The same of the task that runs on another CPU, by its address. False: it has just been
+ * switched out, and may be gone.
+ */
+static __always_inline bool fill_running(struct slice *s, struct cpu_slices *c)
+{
+	struct task_struct *p = (struct task_struct *)c->running, *leader;
+	struct kernfs_node *group;
+
+	/* Of before a pause: who has come to run there since is not known. */
+	if (c->running_since < epoch_since)
+		return false;
+	s->raw_pid = BPF_CORE_READ(p, pid);
+	leader = BPF_CORE_READ(p, group_leader);
+	s->tid = visible(BPF_CORE_READ(p, thread_pid));
+	s->tgid = visible(BPF_CORE_READ(leader, thread_pid));
+	s->sched.policy = BPF_CORE_READ(p, policy);
+	s->sched.nice = BPF_CORE_READ(p, static_prio) - NICE_0_STATIC_PRIO;
+	s->sched.rt_priority = BPF_CORE_READ(p, rt_priority);
+	BPF_CORE_READ_INTO(&s->comm, p, comm);
+	BPF_CORE_READ_INTO(&s->leader_comm, leader, comm);
+	if (following()) {
+		group = cpu_on_v1 ? BPF_CORE_READ(p, sched_task_group, css.cgroup, kn) :
+				    BPF_CORE_READ(p, cgroups, dfl_cgrp, kn);
+		s->cgroup = BPF_CORE_READ(group, id);
+	}
+	return *(volatile __u64 *)&c->running == (__u64)p;
 }
 
 /* A switch: prev's slice is over, next's begins. */
@@ -72,20 +122,14 @@ static __always_inline void slice_switch(struct cpu_slices *c, struct task_struc
 {
 	struct slice *s = &c->slices[c->head & (SLICES - 1)];
 
-	/* Described at its end: by then an exec has given it the name that people know. */
-	fill_slice(s, prev);
-	s->start = c->running_since ?: now;
+	/* Described at its end, and only then: by then an exec has given it the name that people know. */
+	fill_slice(s, c, prev, now);
+	/* Who ran there first, at our beginning or after a pause, is known from now on. */
+	s->start = c->running_since && c->running_since >= epoch_since ? c->running_since : now;
 	s->end = now;
 	c->head++;
 	c->running_since = now;
-	c->now.raw_pid = next->pid;
-	c->now.tid = next->pid ? visible_pid(next) : 0;
-	c->now.tgid = visible_tgid(next);
-	copy_comm(c->now.comm, next->comm);
-	copy_comm(c->now.leader_comm, next->group_leader->comm);
-	sched_class_of(&c->now.sched, next);
-	if (follow_echoes)
-		c->now.cgroup = cgroup_of(next);
+	c->running = (__u64)next;
 }
 
 static __always_inline bool same_comm(const char *a, const __u64 *b)
@@ -100,22 +144,36 @@ static __always_inline bool same_comm(const char *a, const __u64 *b)
  * the checks of pointers that are never NULL.
  */
 
+/* A name's key, never 0. Two names can have the same: who finds a key compares the names. */
+static __always_inline __u32 name_key(const __u64 *name, bool own)
+{
+	__u64 mixed = (name[0] ^ (name[1] << 1 | own)) * 0x9e3779b97f4a7c15ULL;
+
+	return (mixed >> 32) | 1;
+}
+
 /* The place in the table that has this name; else a free one; else the one with the least time. */
 __noinline int culprit_place(struct blame *b, struct slice *s, bool own)
 {
 	__u64 *name, min = ~0ULL;
 	int least = 0;
+	__u32 key;
 
 	if (!b || !s)
 		return 0;
 	name = own ? s->comm : s->leader_comm;
+	key = name_key(name, own);
 	for (int i = 0; i < CULPRITS; i++) {
 		struct culprit *c = &b->culprits[i];
 
-		if (!c->slices || (c->own == own && same_comm(c->comm, name)))
+		if (!b->keys[i])
 			return i;
-		if (c->ns < min) {
-			min = c->ns;
+		if (b->keys[i] == key && c->own == own && same_comm(c->comm, name))
+			return i;
+	}
+	for (int i = 0; i < CULPRITS; i++) {
+		if (b->culprits[i].ns < min) {
+			min = b->culprits[i].ns;
 			least = i;
 		}
 	}
@@ -132,6 +190,7 @@ __noinline int blame_add(struct blame *b, __u32 victim_tgid, struct slice *s, __
 	__u64 *name;
 	__u32 pid;
 	bool own;
+	int place;
 
 	if (!b || !s)
 		return 0;
@@ -143,11 +202,13 @@ __noinline int blame_add(struct blame *b, __u32 victim_tgid, struct slice *s, __
 	/* A task outside our pid namespace has no number here; its name still tells. */
 	pid = own ? s->tid : s->tgid;
 	name = own ? s->comm : s->leader_comm;
-	c = &b->culprits[culprit_place(b, s, own) & (CULPRITS - 1)];
+	place = culprit_place(b, s, own) & (CULPRITS - 1);
+	c = &b->culprits[place];
 	if (!c->slices || c->own != own || !same_comm(c->comm, name)) {
 		b->other_ns += c->ns;
 		b->other_slices += c->slices;
 		__builtin_memset(c, 0, sizeof(*c));
+		b->keys[place] = name_key(name, own);
 		c->own = own;
 		copy_comm((__u64 *)c->comm, (const char *)name);
 	}
@@ -203,6 +264,25 @@ __noinline int short_blame_add(struct short_blame *b, __u32 victim_tgid, struct 
 	return 0;
 }
 
+/* How much of a record is told that ends with a blame: nothing of places that nobody has. */
+static __always_inline __u64 told_size(struct short_blame *b, __u64 whole)
+{
+	/* Places are taken in their order. */
+	if (!b->culprits[0].ns)
+		return whole - 3 * sizeof(struct short_culprit);
+	if (!b->culprits[1].ns)
+		return whole - 2 * sizeof(struct short_culprit);
+	return b->culprits[2].ns ? whole : whole - sizeof(struct short_culprit);
+}
+
+/* Empties it, touching no more memory than is in use. */
+static __always_inline void forget_blame(struct short_blame *b)
+{
+	b->idle_ns = b->other_ns = b->unknown_ns = 0;
+	if (b->culprits[0].ns)
+		__builtin_memset(b->culprits, 0, sizeof(b->culprits));
+}
+
 struct blame_walk {
 	struct cpu_slices *cpu;
 	struct blame *to;
@@ -215,14 +295,14 @@ struct blame_walk {
 static __always_inline void blame_unknown(struct blame_walk *w, __u64 ns)
 {
 	w->to->unknown_ns += ns;
-	if (follow_echoes)
+	if (following())
 		w->once->unknown_ns += ns;
 }
 
 static __always_inline void blame_slice(struct blame_walk *w, struct slice *s, __u64 ns)
 {
 	blame_add(w->to, w->victim_tgid, s, ns);
-	if (follow_echoes)
+	if (following())
 		short_blame_add(w->once, w->victim_tgid, s, ns);
 }
 
@@ -250,12 +330,12 @@ static long blame_step(__u32 i, struct blame_walk *w)
 /*
  * Shares the wait [from, until) on a CPU among those who ran there. still_running
  * when the victim leaves that CPU's queue without having run: then the task that
- * runs there now has had the last part. The blame goes to two tables, once that of this
- * one wait: it is used when following echoes.
+ * runs there now has had the last part: me, where it is this CPU. The blame goes to two
+ * tables, once that of this one wait: it is used when following echoes.
  */
 static __always_inline void blame_wait(struct blame *to, struct short_blame *once, __u32 victim_tgid,
 				       struct cpu_slices *cpu, __u64 from, __u64 until,
-				       bool still_running)
+				       bool still_running, struct task_struct *me)
 {
 	struct blame_walk w = {
 		.cpu = cpu, .to = to, .once = once, .from = from, .until = until,
@@ -271,11 +351,17 @@ static __always_inline void blame_wait(struct blame *to, struct short_blame *onc
 	w.head = cpu->head;
 	if (still_running) {
 		__u64 since = cpu->running_since;
+		struct slice running = {};
 
 		if (since < from)
 			since = from;
 		if (since < until) {
-			blame_slice(&w, &cpu->now, until - since);
+			if (me)
+				fill_slice(&running, cpu, me, until);
+			if (me || fill_running(&running, cpu))
+				blame_slice(&w, &running, until - since);
+			else
+				blame_unknown(&w, until - since);
 			w.until = since;
 		}
 	}

@@ -78,6 +78,7 @@ struct waker {
 
 /* Who was named and how much could not be. */
 struct blame {
+	__u32 keys[CULPRITS]; /* of their names, to find one without a look at all; 0: free */
 	struct culprit culprits[CULPRITS];
 	__u64 idle_ns;    /* the CPU was idle and on its way out of it */
 	__u64 other_ns;   /* tasks that found no room in the table */
@@ -98,12 +99,15 @@ struct short_culprit {
 	__u64 cgroup;
 };
 
-/* Who had the CPU during one wait; the parts sum to the wait. */
+/*
+ * Who had the CPU during one wait; the parts sum to the wait. Last in its records, which end
+ * with the culprits that there are: most waits have none.
+ */
 struct short_blame {
-	struct short_culprit culprits[SHORT_CULPRITS];
 	__u64 idle_ns;
 	__u64 other_ns;
 	__u64 unknown_ns;
+	struct short_culprit culprits[SHORT_CULPRITS];
 };
 
 struct wakers {

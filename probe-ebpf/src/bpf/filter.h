@@ -31,6 +31,15 @@ const volatile __u32 ring_wake_bytes = 0; /* wake the reader when this much wait
  */
 bool stopped;
 
+/*
+ * Set by the reader, to make us cheaper: no single events are told any more, sums only. Then, cheaper
+ * still, it stops us for a while and lets us go on, again and again: each time a new epoch begins.
+ */
+bool thinned;
+__u32 epoch;
+__u64 epoch_since; /* when it began; 0: the first one */
+__u64 epoch_ended; /* when the one before ended */
+
 /* The system call that a thread is in, for the recorder: see syscall.h. */
 struct call {
 	__u64 start;
@@ -48,11 +57,10 @@ struct call {
 /* Who woke a thread. */
 struct waking {
 	__u64 at; /* 0: nobody */
-	__u64 port; /* tty_port whose flush the waker did */
+	struct flush_key flush; /* what the waker flushed; devpts 0: nothing */
 	__u32 kind; /* enum wake */
 	__u32 tid;
 	__u32 tgid;
-	__u32 unused;
 };
 
 /* The kernel's account of throttling, at one moment. */
@@ -62,27 +70,59 @@ struct throttling {
 	__u64 of_groups; /* the same of the group and those above it, on all CPUs */
 };
 
+/* Whether a thread's group, or one above it, has a quota, as last looked at. */
+struct quota_seen {
+	__u64 at;
+	__u64 task_group;
+	__u32 any;
+	__u32 unused;
+};
+
+/* By what is seen that a placement has changed, and when it was last looked at in full. */
+struct place_seen {
+	__u64 at;
+	__u64 cgroups;
+	__u64 task_group;
+};
+
+/* A PTY's file that a thread has used, and what tells that it still is the same one. */
+struct seen_tty {
+	__u64 file;
+	__u64 private;
+	__u64 tty;
+	__u64 driver_data;
+	struct pty_id pty;
+	__u32 side;
+	__u32 unused;
+};
+
+#define SEEN_TTYS 4
+
 /* State of a traced thread: what is told, and what the programs themselves need. */
 struct thread {
 	struct thread_stats s;
 	__u64 run_delay; /* the kernel's account of its waits, when it was last switched out */
 	__u64 segment; /* since when it waits on the CPU that it waits on now */
-	__u64 reader_of; /* tty_port whose flush woke it, for that PTY's reader wait */
+	struct flush_key reader_of; /* the flush that woke it, for that PTY's reader wait; devpts 0: none */
 	__u64 io_start; /* of the tty read or write under way; 0: none */
-	__u64 io_port;
-	__u32 io_op;
+	struct io_key io; /* what it is of */
 	__u32 exited;
+	struct seen_tty ttys[SEEN_TTYS]; /* by the lowest bits of the descriptor */
 	struct call call;
 	/* When following echoes. */
 	struct ev_off off; /* of the time off CPU under way */
 	struct waking waking; /* the last wake-up that was seen */
 	struct throttling throttling; /* when the wait began */
+	struct quota_seen quota;
+	struct place_seen place;
 	__u64 major_faults; /* that are told already */
 	__u64 interrupts; /* the CPU's time in interrupts when the slice began */
 	__u64 sock_start; /* of the send or receive under way; 0: none */
 	__u64 sock_conn;
 	__u32 sock_op;
 	__u32 sock_peer;
+	__u32 epoch; /* in which it was last seen */
+	__u32 unused;
 };
 
 struct {
@@ -157,10 +197,27 @@ static __always_inline __u32 visible_tgid(struct task_struct *p)
 	return ns_level ? visible_pid(p->group_leader) : (__u32)p->tgid;
 }
 
+/* The same of a struct pid, whose address may be stale. */
+static __always_inline __u32 visible(struct pid *pid)
+{
+	struct upid upid = {};
+
+	if (!pid || BPF_CORE_READ(pid, level) < ns_level)
+		return 0;
+	bpf_core_read(&upid, sizeof(upid), &pid->numbers[ns_level]);
+	return !ns_level || (__u64)upid.ns == ns_addr ? upid.nr : 0;
+}
+
 /* Whether each read, write, flush and hop is told. */
 static __always_inline bool tell_events(void)
 {
-	return stream_events || follow_echoes;
+	return (stream_events || follow_echoes) && !*(volatile bool *)&thinned;
+}
+
+/* Whether each time off CPU and each use of a socket is told besides. */
+static __always_inline bool following(void)
+{
+	return follow_echoes && !*(volatile bool *)&thinned;
 }
 
 /* The state of a traced thread, else NULL. Most threads have no storage at all: that costs one load. */
@@ -171,10 +228,40 @@ static __always_inline struct thread *state_of(struct task_struct *p)
 	return bpf_task_storage_get(&threads, p, NULL, 0);
 }
 
+/*
+ * It was not looked at for a while: what was under way then is closed at that moment, and what is under
+ * way now is not known. A wait that was cut counts in no figure.
+ */
+static __noinline int renew(struct thread *t)
+{
+	__u64 ended = epoch_ended, since = t->s.phase_since;
+
+	/* Of the last epoch, that is: when an older one ended is forgotten. */
+	if (t->epoch + 1 == epoch && since < ended) {
+		if (t->s.phase == PHASE_RUNNING)
+			t->s.on_cpu_ns += ended - since;
+		if (t->s.phase == PHASE_BLOCKED)
+			t->s.blocked_ns += ended - since;
+	}
+	t->s.phase = PHASE_UNKNOWN;
+	t->s.traced_since = epoch_since;
+	t->reader_of.pty.devpts = 0;
+	t->io_start = 0;
+	t->sock_start = 0;
+	t->waking.at = 0;
+	t->throttling.queue = 0;
+	t->epoch = epoch;
+	return 0;
+}
+
 /* The same, for whoever is about to add to it. */
 static __always_inline struct thread *thread_of(struct task_struct *p)
 {
-	return *(volatile bool *)&stopped ? NULL : state_of(p);
+	struct thread *t = *(volatile bool *)&stopped ? NULL : state_of(p);
+
+	if (t && t->epoch != *(volatile __u32 *)&epoch)
+		renew(t);
+	return t;
 }
 
 static __always_inline void sched_class_of(struct sched_class *c, struct task_struct *p)
@@ -208,6 +295,7 @@ static __always_inline struct thread *trace_thread(struct task_struct *p, __u32 
 		t->s.first_tid = t->s.tid;
 		t->s.start_time = p->start_time;
 		t->s.traced_since = bpf_ktime_get_ns();
+		t->epoch = epoch;
 		t->major_faults = p->maj_flt;
 		t->off.wake = WAKE_UNSEEN;
 	}

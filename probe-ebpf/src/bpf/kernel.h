@@ -379,5 +379,8 @@ struct msghdr;
 #define NICE_0_STATIC_PRIO 120
 #define SIGNAL_GROUP_EXIT 0x00000004
 #define WORK_STRUCT_PENDING 1
+#define S_IFMT 0170000
+#define S_IFCHR 0020000
+#define S_IFSOCK 0140000
 
 #endif

@@ -16,7 +16,7 @@ static __always_inline void tell_task(__u32 type, struct task_struct *p, __u32 p
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct thread *t = thread_of(parent);
+	struct thread *t = state_of(parent); /* though it be stopped for a while: else the child were lost */
 
 	/* A peer's threads and children are followed too: they are the other end. */
 	if (!t || !trace_thread(child, t->s.relation))
@@ -29,7 +29,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(sched_process_exec, struct task_struct *p, int old_pid, struct linux_binprm *bprm)
 {
-	struct thread *t = thread_of(p);
+	struct thread *t = state_of(p);
 	__u32 tgid, *named;
 
 	if (!t)
@@ -65,6 +65,11 @@ static __always_inline int thread_ends(struct task_struct *p)
 	if (!t || t->exited)
 		return 0;
 	now = bpf_ktime_get_ns();
+	if (t->epoch != epoch)
+		renew(t);
+	/* It runs: that it came to was not told. Without this a short-lived one would have no figure at all. */
+	if (!stopped && (t->s.phase == PHASE_WAITING || t->s.phase == PHASE_BLOCKED))
+		unseen_arrival(t, p, now);
 	if (t->s.phase == PHASE_RUNNING && !stopped)
 		t->s.on_cpu_ns += elapsed(t->s.phase_since, now);
 	t->s.phase = PHASE_UNKNOWN;

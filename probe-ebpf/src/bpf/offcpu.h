@@ -87,6 +87,24 @@ static __always_inline void throttling_of(struct throttling *x, struct task_stru
 }
 
 /*
+ * The same when a wait begins. Nearly no group has a quota, and there are eight to look at: that
+ * there is none is believed for a while, so a new quota is seen that late.
+ */
+static __always_inline void throttling_begins(struct thread *t, struct task_struct *p, __u64 now)
+{
+	__u64 task_group = (__u64)p->sched_task_group;
+
+	if (!t->quota.any && t->quota.task_group == task_group && now - t->quota.at < LOOK_AGAIN_NS) {
+		t->throttling.queue = 0;
+		return;
+	}
+	throttling_of(&t->throttling, p);
+	t->quota.at = now;
+	t->quota.task_group = task_group;
+	t->quota.any = t->throttling.queue != 0;
+}
+
+/*
  * How much of a wait it was throttled. The run queue's own account tells it exactly, from
  * 6.6 and if the thread stayed on its CPU; the groups' are sums over CPUs, so at most the wait.
  */
@@ -128,7 +146,7 @@ static __always_inline void off_leaves(struct thread *t, struct task_struct *p, 
 	struct ev_off *off = &t->off;
 	__u64 interrupts = interrupts_of(p) - t->interrupts;
 
-	__builtin_memset(&off->blame, 0, sizeof(off->blame));
+	forget_blame(&off->blame);
 	off->left = now;
 	off->interrupt_ns = 0;
 	/* At the first sight of it the slice's begin is not known. */
@@ -141,7 +159,7 @@ static __always_inline void off_leaves(struct thread *t, struct task_struct *p, 
 		off->wake = WAKE_PREEMPTED;
 		/* A wake-up while it ran found it awake. */
 		t->waking.at = 0;
-		throttling_of(&t->throttling, p);
+		throttling_begins(t, p, now);
 		return;
 	}
 	off->wake = WAKE_UNSEEN;
@@ -157,24 +175,23 @@ static __always_inline void off_new(struct thread *t, struct task_struct *p, __u
 {
 	t->off.left = now;
 	t->off.wake = WAKE_NEW;
-	throttling_of(&t->throttling, p);
+	throttling_begins(t, p, now);
 }
 
 /* Somebody wakes it. If it still runs that counts only if it then sleeps all the same. */
-static __always_inline void off_waking(struct thread *t, struct task_struct *waker, bool interrupt)
+static __always_inline void off_waking(struct thread *t, struct task_struct *waker, bool interrupt,
+				       struct flush_key *flush, __u64 now)
 {
 	struct waking *w = &t->waking;
 
-	w->port = 0;
+	w->flush = *flush;
 	w->tid = w->tgid = 0;
 	w->kind = interrupt ? WAKE_INTERRUPT : WAKE_TASK;
-	w->at = bpf_ktime_get_ns();
+	w->at = now;
 	if (interrupt)
 		return;
 	w->tid = visible_pid(waker);
 	w->tgid = visible_tgid(waker);
-	if (waker->flags & PF_WQ_WORKER)
-		w->port = flush_under_way(waker);
 }
 
 /* It is on a CPU again, at ts; it was runnable since then. */
@@ -183,7 +200,6 @@ static __always_inline void off_ends(struct thread *t, struct task_struct *p, __
 	struct ev_off *off = &t->off;
 	struct waking *w = &t->waking;
 	__u64 faults = p->maj_flt;
-	struct port *port;
 
 	/* Its figures are told already; what it does from there on is in none of them. */
 	if (t->exited)
@@ -206,16 +222,13 @@ static __always_inline void off_ends(struct thread *t, struct task_struct *p, __
 		off->wake = w->kind;
 		off->waker_tid = w->tid;
 		off->waker_tgid = w->tgid;
-		port = w->port ? bpf_map_lookup_elem(&ports, &w->port) : NULL;
-		if (port) {
-			off->woken_pty = port->pty;
-			off->woken_side = port->side;
-		}
+		off->woken_pty = w->flush.pty;
+		off->woken_side = w->flush.side;
 	}
 	off->throttled_ns = throttled_since(&t->throttling, p, ts - runnable);
 	off->major_faults = faults - t->major_faults;
-	placement_of(&off->place, p);
-	emit(off, sizeof(*off), LOSS_RING_FULL);
+	placement_of(&off->place, &t->place, p, ts);
+	emit(off, told_size(&off->blame, sizeof(*off)), LOSS_RING_FULL);
 	t->major_faults = faults;
 	t->waking.at = 0;
 	t->throttling.queue = 0;

@@ -31,10 +31,25 @@ static __always_inline int autogroup_nice_of(struct task_struct *p)
 	return group ? group->nice : AUTOGROUP_NONE;
 }
 
-static __always_inline void placement_of(struct placement *to, struct task_struct *p)
+/*
+ * Brings a placement up to date. What lies far from a task is looked at when the task has moved
+ * between groups, and otherwise this often: a changed clamp or autogroup's nice is told so late.
+ */
+#define LOOK_AGAIN_NS 100000000ULL
+
+static __always_inline void placement_of(struct placement *to, struct place_seen *seen,
+					 struct task_struct *p, __u64 now)
 {
+	__u64 cgroups = (__u64)p->cgroups, task_group = (__u64)p->sched_task_group;
+
 	sched_class_of(&to->sched, p);
 	to->slice_us = bpf_core_field_exists(p->se.slice) ? p->se.slice / 1000 : 0;
+	if (seen->cgroups == cgroups && seen->task_group == task_group &&
+	    now - seen->at < LOOK_AGAIN_NS)
+		return;
+	seen->at = now;
+	seen->cgroups = cgroups;
+	seen->task_group = task_group;
 	to->uclamp_min = 0;
 	to->uclamp_max = UCLAMP_UNLIMITED;
 	if (bpf_core_field_exists(p->uclamp_req)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* One object of one file a concern, so that all share their maps and the filter. */
 #include "filter.h"
-#include "life.c"
 #include "sched.c"
+#include "life.c"
 #include "sock.c"
 #include "tty.c"
 #include "hop.c"

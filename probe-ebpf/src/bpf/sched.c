@@ -26,7 +26,7 @@ static __always_inline bool in_interrupt(struct task_struct *me)
 
 	if (!rq_to_preempt_count)
 		return false;
-	rq = BPF_CORE_READ(me, se.cfs_rq, rq);
+	rq = me->se.cfs_rq->rq;
 	bpf_probe_read_kernel(&count, sizeof(count), rq + rq_to_preempt_count);
 #else
 	count = me->thread_info.preempt_count;
@@ -45,35 +45,40 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *p)
 {
 	struct thread *t = thread_of(p);
+	struct flush_key flush = {};
+	bool slept, interrupt;
 	struct task_struct *me;
 	__u64 now;
 
 	if (!t)
 		return 0;
-	me = bpf_get_current_task_btf();
-	if (follow_echoes)
-		off_waking(t, me, in_interrupt(me));
 	/*
 	 * A thread that still runs and is woken has not waited. One that is switched
 	 * out at this very moment is caught when it comes back: see unseen_wake().
 	 */
-	if (t->s.phase != PHASE_BLOCKED && (t->s.phase != PHASE_UNKNOWN || p->on_cpu))
+	slept = t->s.phase == PHASE_BLOCKED || (t->s.phase == PHASE_UNKNOWN && !p->on_cpu);
+	if (!slept && !following())
 		return 0;
+	me = bpf_get_current_task_btf();
 	now = bpf_ktime_get_ns();
+	/* The interrupted task is not the waker. */
+	interrupt = in_interrupt(me);
+	if (!interrupt && (me->flags & PF_WQ_WORKER))
+		flush_under_way(&flush, me);
+	if (following())
+		off_waking(t, me, interrupt, &flush, now);
+	if (!slept)
+		return 0;
 	/* One that was not seen yet has slept since it is traced. */
 	t->s.blocked_ns += elapsed(t->s.phase == PHASE_BLOCKED ? t->s.phase_since : t->s.traced_since, now);
 	wait_begins(t, now);
-	if (follow_echoes)
-		throttling_of(&t->throttling, p);
-	t->reader_of = 0;
-	/* The interrupted task is not the waker. */
-	if (in_interrupt(me)) {
+	if (following())
+		throttling_begins(t, p, now);
+	t->reader_of = flush;
+	if (interrupt)
 		t->s.wakers.interrupt++;
-		return 0;
-	}
-	wakers_add(&t->s.wakers, me->group_leader->comm);
-	if (me->flags & PF_WQ_WORKER)
-		t->reader_of = flush_under_way(me);
+	else
+		wakers_add(&t->s.wakers, me->group_leader->comm);
 	return 0;
 }
 
@@ -85,7 +90,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *p)
 	if (!t)
 		return 0;
 	wait_begins(t, bpf_ktime_get_ns());
-	if (follow_echoes)
+	if (following())
 		off_new(t, p, t->s.phase_since);
 	return 0;
 }
@@ -127,7 +132,7 @@ static __always_inline void unseen_arrival(struct thread *t, struct task_struct 
 		arrived = t->segment;
 	hist_add(&t->s.wait, arrived - t->s.phase_since);
 	t->s.blame.unknown_ns += arrived - t->segment;
-	if (follow_echoes) {
+	if (following()) {
 		t->off.blame.unknown_ns += arrived - t->segment;
 		off_ends(t, p, t->s.phase_since, arrived);
 	}
@@ -145,8 +150,8 @@ static __always_inline void switched_out(struct thread *t, struct task_struct *p
 		t->s.on_cpu_ns += elapsed(t->s.phase_since, now);
 	else if (t->s.phase == PHASE_UNKNOWN) /* it has run since it was first seen */
 		t->s.on_cpu_ns += elapsed(t->s.traced_since, now);
-	t->reader_of = 0;
-	if (follow_echoes)
+	t->reader_of.pty.devpts = 0;
+	if (following())
 		off_leaves(t, p, runnable, state, now);
 	if (runnable) {
 		t->s.involuntary++;
@@ -186,11 +191,11 @@ static __always_inline void switched_in(struct thread *t, struct task_struct *p,
 		__u64 wait = elapsed(t->s.phase_since, now);
 
 		hist_add(&t->s.wait, wait);
-		blame_wait(&t->s.blame, &t->off.blame, t->s.tgid, cpu, t->segment, now, false);
-		if (t->reader_of)
-			reader_waited(t->reader_of, wait);
+		blame_wait(&t->s.blame, &t->off.blame, t->s.tgid, cpu, t->segment, now, false, NULL);
+		if (t->reader_of.pty.devpts)
+			reader_waited(&t->reader_of, wait);
 	}
-	if (follow_echoes) {
+	if (following()) {
 		off_ends(t, p, t->s.phase == PHASE_WAITING ? t->s.phase_since : now, now);
 		t->interrupts = interrupts_of(p);
 	}
@@ -202,10 +207,14 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	struct cpu_slices *cpu = slices_of(bpf_get_smp_processor_id());
-	__u64 now = bpf_ktime_get_ns();
+	struct cpu_slices *cpu;
 	struct thread *t;
+	__u64 now;
 
+	if (*(volatile bool *)&stopped)
+		return 0;
+	cpu = slices_of(bpf_get_smp_processor_id());
+	now = bpf_ktime_get_ns();
 	if (cpu)
 		slice_switch(cpu, prev, next, now);
 	t = thread_of(prev);
@@ -231,7 +240,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *p, int dest_cpu)
 		return 0;
 	now = bpf_ktime_get_ns();
 	blame_wait(&t->s.blame, &t->off.blame, t->s.tgid, slices_of(p->thread_info.cpu), t->segment, now,
-		   true);
+		   true, NULL);
 	t->off.migrations++;
 	t->segment = now;
 	return 0;

@@ -100,6 +100,11 @@ int dump_threads(struct bpf_iter__task *ctx)
 	 * the state itself it would overwrite what another CPU sees happen just now.
 	 */
 	__builtin_memcpy(buffer, &t->s, HEAD_SIZE);
+	/* Not seen since the pause: as it stands it has stood since then. */
+	if (t->epoch != epoch) {
+		head->phase = PHASE_UNKNOWN;
+		head->traced_since = epoch_since;
+	}
 	if (head->phase == PHASE_UNKNOWN) {
 		head->phase = task->on_cpu                  ? PHASE_RUNNING :
 			      task->__state == TASK_RUNNING ? PHASE_WAITING :

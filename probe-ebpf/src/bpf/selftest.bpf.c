@@ -43,7 +43,7 @@ int slice_ends(__u64 *ctx)
 SEC("raw_tp")
 int blame_between(__u64 *ctx)
 {
-	blame_wait(&blamed, &blamed_once, 0, slices_of(0), ctx[0], ctx[1], false);
+	blame_wait(&blamed, &blamed_once, 0, slices_of(0), ctx[0], ctx[1], false, NULL);
 	return 0;
 }
 

@@ -33,7 +33,7 @@ static __always_inline void sock_ends(struct thread *t, __s64 ret)
 
 static __always_inline int sock_call_begins(struct sock *sk, __u32 op)
 {
-	struct thread *t = thread_of(bpf_get_current_task_btf());
+	struct thread *t = following() ? thread_of(bpf_get_current_task_btf()) : NULL;
 
 	if (t && sk)
 		sock_begins(t, sk, op);
@@ -43,7 +43,7 @@ static __always_inline int sock_call_begins(struct sock *sk, __u32 op)
 /* The result's place depends on how many arguments the function has, which changes. */
 static __always_inline int sock_call_ends(void *ctx)
 {
-	struct thread *t = thread_of(bpf_get_current_task_btf());
+	struct thread *t = following() ? thread_of(bpf_get_current_task_btf()) : NULL;
 	__u64 ret = 0;
 
 	if (!t || !t->sock_start)

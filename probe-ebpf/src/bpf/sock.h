@@ -12,8 +12,6 @@
 /* A new key for each run, from the loader. */
 const volatile __u64 conn_key[2] = {};
 
-#define S_IFMT 0170000
-#define S_IFSOCK 0140000
 #define SOCK_STREAM 1
 #define SOCK_SEQPACKET 5
 #define AF_UNIX 1
@@ -62,17 +60,6 @@ __noinline __u64 hash_of(__u64 a, __u64 b)
 static __always_inline __u64 hash_of_pair(__u64 a, __u64 b)
 {
 	return a < b ? hash_of(a, b) : hash_of(b, a);
-}
-
-/* A pid as our namespace sees it: see visible_pid(). */
-static __always_inline __u32 visible(struct pid *pid)
-{
-	struct upid upid = {};
-
-	if (!pid || BPF_CORE_READ(pid, level) < ns_level)
-		return 0;
-	bpf_core_read(&upid, sizeof(upid), &pid->numbers[ns_level]);
-	return !ns_level || (__u64)upid.ns == ns_addr ? upid.nr : 0;
 }
 
 static __always_inline __u64 conn_of_unix(struct sock *sk, __u32 *peer_tgid)
@@ -161,14 +148,11 @@ static __always_inline __u64 conn_of(struct sock *sk, __u32 *peer_tgid)
 	return 0;
 }
 
-/* The socket behind an open file. */
+/* The socket behind an open file of S_IFSOCK. */
 static __always_inline struct sock *sock_of_file(struct file *file)
 {
-	struct socket *socket;
+	struct socket *socket = BPF_CORE_READ(file, private_data);
 
-	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
-		return NULL;
-	socket = BPF_CORE_READ(file, private_data);
 	return socket ? BPF_CORE_READ(socket, sk) : NULL;
 }
 

@@ -7,15 +7,14 @@
 /* Syscall numbers of this architecture. */
 #include <asm/unistd.h>
 
-static __always_inline struct io_stats *io_stats_of(struct port *port, __u32 op)
+static __always_inline struct io_stats *io_stats_of(struct io_key *key)
 {
-	struct io_key key = { .pty = port->pty, .side = port->side, .op = op };
-	struct io_stats *io = bpf_map_lookup_elem(&pty_io, &key);
+	struct io_stats *io = bpf_map_lookup_elem(&pty_io, key);
 
 	if (io)
 		return io;
-	bpf_map_update_elem(&pty_io, &key, &no_io, BPF_NOEXIST);
-	io = bpf_map_lookup_elem(&pty_io, &key);
+	bpf_map_update_elem(&pty_io, key, &no_io, BPF_NOEXIST);
+	io = bpf_map_lookup_elem(&pty_io, key);
 	if (!io)
 		lose(LOSS_PTY_TABLE);
 	return io;
@@ -27,10 +26,11 @@ static __always_inline bool makes_ptys_ours(struct thread *t)
 	return t && t->s.relation != REL_NONE && t->s.relation != REL_PEER;
 }
 
-static __always_inline void io_begins(struct thread *t, __u64 port, __u32 op)
+static __always_inline void io_begins(struct thread *t, struct pty_id *pty, __u32 side, __u32 op)
 {
-	t->io_port = port;
-	t->io_op = op;
+	t->io.pty = *pty;
+	t->io.side = side;
+	t->io.op = op;
 	t->io_start = bpf_ktime_get_ns();
 }
 
@@ -49,13 +49,9 @@ static __always_inline void used_by(struct io_stats *io, struct thread *t)
 static __always_inline void io_ends(struct thread *t, long ret)
 {
 	__u64 now = bpf_ktime_get_ns(), duration = elapsed(t->io_start, now);
-	struct port *port = bpf_map_lookup_elem(&ports, &t->io_port);
-	struct io_stats *io;
+	struct io_stats *io = io_stats_of(&t->io);
 
 	t->io_start = 0;
-	if (!port)
-		return;
-	io = io_stats_of(port, t->io_op);
 	if (!io)
 		return;
 	used_by(io, t);
@@ -67,7 +63,7 @@ static __always_inline void io_ends(struct thread *t, long ret)
 	}
 	if (tell_events()) {
 		struct ev_io ev = {
-			.pty = port->pty, .side = port->side, .op = t->io_op,
+			.pty = t->io.pty, .side = t->io.side, .op = t->io.op,
 			.ret = ret, .duration_ns = duration,
 		};
 
@@ -85,14 +81,16 @@ static __always_inline int tty_call_begins(struct kiocb *iocb, __u32 op)
 	struct task_struct *me = bpf_get_current_task_btf();
 	struct thread *t = thread_of(me);
 	struct tty_struct *tty = tty_of_file(iocb->ki_filp);
+	struct port *port;
 	__u64 addr;
 
-	if (stopped || !tty || !port_of(tty, makes_ptys_ours(t), &addr))
+	port = !stopped && tty ? port_of(tty, makes_ptys_ours(t), &addr) : NULL;
+	if (!port)
 		return 0;
 	if (!t && visible_tgid(me) != self_tgid) /* somebody opened one of our PTYs after we began */
 		t = trace_thread(me, REL_PEER);
 	if (t)
-		io_begins(t, addr, op);
+		io_begins(t, &port->pty, port->side, op);
 	return 0;
 }
 
@@ -140,12 +138,15 @@ static __always_inline int syscall_begins(__u32 fd, __u32 op)
 {
 	struct task_struct *me = bpf_get_current_task_btf();
 	struct thread *t = thread_of(me);
-	struct tty_struct *tty;
 	struct fdtable *table;
 	struct file *file = NULL;
+	struct tty_struct *tty;
+	struct seen_tty *seen;
+	struct port *port;
 	struct file **fds;
 	struct sock *sk;
 	__u64 addr;
+	__u16 type;
 
 	if (!t)
 		return 0;
@@ -158,13 +159,24 @@ static __always_inline int syscall_begins(__u32 fd, __u32 op)
 	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
 	if (!file)
 		return 0;
-	if (sock_by_call && (sk = sock_of_file(file))) {
-		sock_begins(t, sk, op);
+	seen = &t->ttys[fd & (SEEN_TTYS - 1)];
+	if (tty_by_call && tty_seen(seen, file)) {
+		io_begins(t, &seen->pty, seen->side, op);
 		return 0;
 	}
-	tty = tty_by_call ? tty_of_file(file) : NULL;
-	if (tty && port_of(tty, makes_ptys_ours(t), &addr))
-		io_begins(t, addr, op);
+	type = type_of_file(file);
+	if (sock_by_call && following() && type == S_IFSOCK) {
+		sk = sock_of_file(file);
+		if (sk)
+			sock_begins(t, sk, op);
+		return 0;
+	}
+	tty = tty_by_call && type == S_IFCHR ? tty_of_file(file) : NULL;
+	port = tty ? port_of(tty, makes_ptys_ours(t), &addr) : NULL;
+	if (port) {
+		see_tty(seen, file, tty, port);
+		io_begins(t, &port->pty, port->side, op);
+	}
 	return 0;
 }
 
@@ -282,7 +294,6 @@ SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_struct *work)
 {
 	struct task_struct *me;
-	struct flush_stats *f;
 	struct queued *queued;
 	struct port *port;
 	__u64 addr;
@@ -294,14 +305,15 @@ int BPF_PROG(flush_queued, int req_cpu, struct pool_workqueue *pwq, struct work_
 	if (!port)
 		return 0;
 	me = bpf_get_current_task_btf();
+	/* One from before a pause: whatever came of it was not seen. */
+	if (port->queued.at < epoch_since)
+		port->queued.at = 0;
 	queued = port->queued.at ? &port->again : &port->queued;
 	/* The kernel's own echo is queued by the kworker that flushes the input. */
 	queued->by = visible_tgid(me);
 	queued->by_tid = visible_pid(me);
+	copy_comm(queued->comm, me->group_leader->comm);
 	queued->at = bpf_ktime_get_ns();
-	f = flush_stats_of(port);
-	if (f)
-		wakers_add(&f->queued_by, me->group_leader->comm);
 	return 0;
 }
 
@@ -345,6 +357,7 @@ static __always_inline bool is_mute(__u64 port)
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(flush_starts, struct work_struct *work)
 {
+	struct task_struct *me;
 	struct flush_stats *f;
 	struct flushing *w;
 	struct port *port;
@@ -356,47 +369,53 @@ int BPF_PROG(flush_starts, struct work_struct *work)
 	port = bpf_map_lookup_elem(&ports, &addr);
 	if (!port)
 		return 0;
-	w = bpf_task_storage_get(&flushers, bpf_get_current_task_btf(), NULL,
-				 BPF_LOCAL_STORAGE_GET_F_CREATE);
+	me = bpf_get_current_task_btf();
+	w = bpf_task_storage_get(&flushers, me, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!w) {
 		lose(LOSS_THREAD_STATE);
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
 	w->port = addr;
+	w->key.pty = port->pty;
+	w->key.side = port->side;
 	w->started = now;
 	w->queued = take_queued(port, work);
+	if (w->queued.at < epoch_since)
+		w->queued.at = 0;
 	w->mute = is_mute(addr);
-	__builtin_memset(&w->blame, 0, sizeof(w->blame));
-	f = w->queued.at ? flush_stats_of(port) : NULL;
+	forget_blame(&w->blame);
+	f = w->queued.at ? flush_stats_of(&w->key) : NULL;
 	if (!f)
 		return 0;
 	hist_add_shared(&f->wait, elapsed(w->queued.at, now));
+	wakers_add(&f->queued_by, (const char *)w->queued.comm);
 	/* The kworker runs now, on this CPU: what ran here since the work was queued ran instead of it. */
 	blame_wait(&f->blame, &w->blame, 0, slices_of(bpf_get_smp_processor_id()), w->queued.at, now,
-		   true);
+		   true, me);
 	return 0;
 }
 
-static __always_inline void tell_flush(struct port *port, struct flushing *w, __u64 now)
+static __always_inline void tell_flush(struct flush_key *key, struct flushing *w, __u64 now)
 {
 	struct ev_flush ev = {
-		.pty = port->pty, .side = port->side, .queued_by = w->queued.by,
+		.pty = key->pty, .side = key->side, .queued_by = w->queued.by,
 		.queued_by_tid = w->queued.by_tid, .queued = w->queued.at, .started = w->started,
 		.mute = w->mute, .blame = w->blame,
 	};
 
 	header(&ev.h, EV_FLUSH, now);
-	placement_of(&ev.place, bpf_get_current_task_btf());
-	emit(&ev, sizeof(ev), LOSS_RING_FULL);
+	placement_of(&w->place, &w->seen, bpf_get_current_task_btf(), now);
+	ev.place = w->place;
+	emit(&ev, told_size(&w->blame, sizeof(ev)), LOSS_RING_FULL);
 }
 
 SEC("tp_btf/workqueue_execute_end")
 int BPF_PROG(flush_ends, struct work_struct *work)
 {
+	struct flush_key key;
 	struct flush_stats *f;
 	struct flushing *w;
-	struct port *port;
 	__u64 now;
 
 	/* The work itself may be gone by now; its address still tells. */
@@ -404,13 +423,17 @@ int BPF_PROG(flush_ends, struct work_struct *work)
 	if (!w || w->port != port_of_work(work))
 		return 0;
 	now = bpf_ktime_get_ns();
-	port = bpf_map_lookup_elem(&ports, &w->port);
+	key = w->key;
 	w->port = 0;
-	f = port ? flush_stats_of(port) : NULL;
+	w->key.pty.devpts = 0;
+	/* It began before a pause, and this may be the end of another run. */
+	if (w->started < epoch_since)
+		return 0;
+	f = flush_stats_of(&key);
 	if (!f)
 		return 0;
 	hist_add_shared(&f->run, elapsed(w->started, now));
 	if (tell_events())
-		tell_flush(port, w, now);
+		tell_flush(&key, w, now);
 	return 0;
 }

@@ -18,6 +18,7 @@ struct queued {
 	__u64 at; /* 0: it is not queued */
 	__u32 by; /* pid */
 	__u32 by_tid;
+	__u64 comm[2]; /* its leader's */
 };
 
 /* A side of a traced PTY, by the address of its tty_port. */
@@ -54,11 +55,16 @@ struct {
 
 /* What a kworker flushes at the moment. It can be preempted there, so this is kept by task, not by CPU. */
 struct flushing {
-	__u64 port;
+	__u64 port; /* 0: nothing */
+	struct flush_key key; /* which one that is; 0 as port is */
+	__u32 unused;
 	struct queued queued;
 	__u64 started;
 	__u64 mute;
-	struct short_blame blame; /* when following echoes */
+	/* When following echoes. */
+	struct placement place; /* the kworker's */
+	struct place_seen seen;
+	struct short_blame blame;
 };
 
 struct {
@@ -72,33 +78,32 @@ struct {
 const struct io_stats no_io = {};
 const struct flush_stats no_flush = {};
 
-static __always_inline struct flush_stats *flush_stats_of(struct port *port)
+static __always_inline struct flush_stats *flush_stats_of(struct flush_key *key)
 {
-	struct flush_key key = { .pty = port->pty, .side = port->side };
-	struct flush_stats *f = bpf_map_lookup_elem(&pty_flush, &key);
+	struct flush_stats *f = bpf_map_lookup_elem(&pty_flush, key);
 
 	if (f)
 		return f;
-	bpf_map_update_elem(&pty_flush, &key, &no_flush, BPF_NOEXIST);
-	f = bpf_map_lookup_elem(&pty_flush, &key);
+	bpf_map_update_elem(&pty_flush, key, &no_flush, BPF_NOEXIST);
+	f = bpf_map_lookup_elem(&pty_flush, key);
 	if (!f)
 		lose(LOSS_PTY_TABLE);
 	return f;
 }
 
-/* The port that this kworker is flushing, or 0. */
-static __always_inline __u64 flush_under_way(struct task_struct *worker)
+/* What this kworker is flushing; devpts 0: nothing. */
+static __always_inline void flush_under_way(struct flush_key *key, struct task_struct *worker)
 {
 	struct flushing *f = bpf_task_storage_get(&flushers, worker, NULL, 0);
 
-	return f ? f->port : 0;
+	if (f)
+		*key = f->key;
 }
 
-/* A reader woken by the flush work of this port waited so long for its CPU. */
-static __always_inline void reader_waited(__u64 addr, __u64 wait)
+/* A reader woken by this flush waited so long for its CPU. */
+static __always_inline void reader_waited(struct flush_key *key, __u64 wait)
 {
-	struct port *port = bpf_map_lookup_elem(&ports, &addr);
-	struct flush_stats *f = port ? flush_stats_of(port) : NULL;
+	struct flush_stats *f = flush_stats_of(key);
 
 	if (f)
 		hist_add_shared(&f->reader_wait, wait);
@@ -164,6 +169,11 @@ static __always_inline struct port *port_of(struct tty_struct *tty, bool create,
 	return bpf_map_lookup_elem(&ports, addr);
 }
 
+static __always_inline __u16 type_of_file(struct file *file)
+{
+	return BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT;
+}
+
 /* The tty behind an open file, if its device number is that of a PTY's side. */
 static __always_inline struct tty_struct *tty_of_file(struct file *file)
 {
@@ -176,6 +186,34 @@ static __always_inline struct tty_struct *tty_of_file(struct file *file)
 		return NULL;
 	private = BPF_CORE_READ(file, private_data);
 	return private ? BPF_CORE_READ(private, tty) : NULL;
+}
+
+/*
+ * A file that this thread has used as the same descriptor before: the walk to its PTY, a dozen
+ * reads, is spared. Addresses come again, so all that the walk went through is compared, down to
+ * the number of the PTY and its devpts instance.
+ */
+static __always_inline bool tty_seen(struct seen_tty *seen, struct file *file)
+{
+	/* Variables: BPF_CORE_READ would take our own struct for one of the kernel's. */
+	struct tty_file_private *private = (struct tty_file_private *)seen->private;
+	struct tty_struct *tty = (struct tty_struct *)seen->tty;
+
+	return seen->file == (__u64)file &&
+	       private == BPF_CORE_READ(file, private_data) && tty == BPF_CORE_READ(private, tty) &&
+	       seen->driver_data == (__u64)BPF_CORE_READ(tty, driver_data) &&
+	       seen->pty.index == BPF_CORE_READ(tty, index);
+}
+
+static __always_inline void see_tty(struct seen_tty *seen, struct file *file, struct tty_struct *tty,
+				    struct port *port)
+{
+	seen->file = (__u64)file;
+	seen->private = (__u64)BPF_CORE_READ(file, private_data);
+	seen->tty = (__u64)tty;
+	seen->driver_data = (__u64)BPF_CORE_READ(tty, driver_data);
+	seen->pty = port->pty;
+	seen->side = port->side;
 }
 
 #endif

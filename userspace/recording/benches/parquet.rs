@@ -1,6 +1,6 @@
 //! How fast rows become Parquet, and how small.
 //!
-//!     cargo bench -p phux-recording [-- FOLDER]
+//!     cargo bench -p phux-recording [-- [--only operation|steady|sustained] FOLDER]
 //!
 //! The operation is the baseline's: 2,000 calls. Two boundaries: until the last row was handed over,
 //! and until the file is closed. Absolute times mean little on a shared machine: each figure stands
@@ -117,14 +117,14 @@ fn fresh(base: &Path) -> tempfile::TempDir {
 }
 
 /// The baseline's operation: begin a recording, hand over 2,000 calls, end it.
-fn operation(base: &Path, rows: &[Syscall], floor: Duration) {
+fn operation(base: &Path, rows: &[Syscall], floor: Duration, codec: Codec) {
     let (mut handed, mut closed, mut begun) = (Vec::new(), Vec::new(), Vec::new());
     let mut spent = Vec::new();
     let mut bytes = 0;
     for _ in 0..60 {
         let dir = fresh(base);
         let start = Instant::now();
-        let recorder = Recorder::create(dir.path(), run(), options(Codec::default())).unwrap();
+        let recorder = Recorder::create(dir.path(), run(), options(codec)).unwrap();
         begun.push(start.elapsed());
         let (start, cpu) = (Instant::now(), cpu_time());
         for row in rows {
@@ -138,7 +138,7 @@ fn operation(base: &Path, rows: &[Syscall], floor: Duration) {
     }
     let (handed, closed) = (median(handed), median(closed));
     let times = |d: Duration| d.as_secs_f64() / floor.as_secs_f64();
-    println!("2,000 pairs, one recording each (median of 60):");
+    println!("2,000 pairs, one recording each (median of 60), {codec:?}:");
     println!("  floor: copying the rows             {floor:>12.2?}");
     println!(
         "  recording begun                     {:>12.2?}",
@@ -258,11 +258,26 @@ fn one_cpu() -> rustix::thread::CpuSet {
 }
 
 fn main() {
-    let folder = std::env::args().skip(1).find(|a| !a.starts_with("--"));
-    let base = folder.map_or_else(std::env::temp_dir, PathBuf::from);
+    let mut args = std::env::args().skip(1).filter(|a| a != "--bench");
+    let (mut base, mut only) = (std::env::temp_dir(), None);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--only" => only = args.next(),
+            _ => base = PathBuf::from(arg),
+        }
+    }
+    let asked = |part: &str| only.as_deref().is_none_or(|only| only == part);
     let rows = mix::calls(PAIRS);
-    let floor = floor(&rows);
-    operation(&base, &rows, floor);
-    steady(&base, &rows);
-    sustained(&base);
+    if asked("operation") {
+        let floor = floor(&rows);
+        for codec in [Codec::default(), Codec::None, Codec::Lz4] {
+            operation(&base, &rows, floor, codec);
+        }
+    }
+    if asked("steady") {
+        steady(&base, &rows);
+    }
+    if asked("sustained") {
+        sustained(&base);
+    }
 }

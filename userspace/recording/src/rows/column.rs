@@ -18,9 +18,13 @@ use super::Name;
 pub enum Encoding {
     /// Differences, bit-packed: times, counters, and what is nearly always the same.
     Delta,
+    /// The same and compressed: amounts that are often 0, and of the same few sizes else.
+    Amount,
     /// A dictionary: few values that come again and again.
     Dictionary,
-    /// As it is.
+    /// The same and compressed: texts of some length.
+    Text,
+    /// As it is: bits.
     Plain,
 }
 

@@ -21,6 +21,10 @@ record! {
         relation: u32 = Delta,
         /// Its name.
         name: Name = Dictionary,
+        /// Of an exit: the thread's number when it was first seen, as in table `threads`.
+        first_tid: u32 = Dictionary,
+        /// Of an exit: CLOCK_MONOTONIC of the thread's start, as in table `threads`.
+        start_time: u64 = Delta,
         /// Of an exit: it was the last thread of its process.
         last: bool = Plain,
         /// Of an exit: status as wait(2) has it.
@@ -66,9 +70,12 @@ record! {
         /// What was asked for: the target as typed.
         target: Name = Dictionary,
         /// Options, JSON.
-        options: Name = Dictionary,
+        options: Name = Text,
         /// How each thing was measured, JSON.
-        backends: Name = Dictionary,
+        backends: Name = Text,
+        /// What a report tells besides the tables, JSON: processes, who held the PTYs, placements,
+        /// notes, cost. Empty while it runs, and of one that was killed.
+        details: Name = Text,
         /// How it ended: `running`, `finished`, `killed`, or the error that ended it.
         outcome: Name = Dictionary,
         /// Last moment that it has rows of; missing while it runs.

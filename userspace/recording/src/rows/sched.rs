@@ -36,9 +36,9 @@ record! {
         /// Its name; empty: nobody, or not known.
         instead: Name = Dictionary,
         /// For how long, ns.
-        instead_ns: u64 = Delta,
+        instead_ns: u64 = Amount,
         /// Of the wait: the CPU was idle, ns.
-        idle_ns: u64 = Delta,
+        idle_ns: u64 = Amount,
         /// `SCHED_*` of the kernel's UAPI.
         policy: u8 = Delta,
         /// −20 … 19.
@@ -65,9 +65,9 @@ record! {
         /// When it was ready again, ns.
         runnable: u64 = Delta,
         /// Of the wait: its cgroup had used up its quota, ns.
-        throttled_ns: u64 = Delta,
+        throttled_ns: u64 = Amount,
         /// Of the slice before: interrupts, ns.
-        interrupt_ns: u64 = Delta,
+        interrupt_ns: u64 = Amount,
         /// How it came to be ready: `preempted`, `task`, `interrupt`, `new`, `unseen`.
         wake: Name = Dictionary,
         /// Who woke it: process.
@@ -111,11 +111,11 @@ record! {
         /// Id of its cgroup: see table `cgroups`.
         cgroup: u64 = Dictionary,
         /// Of the wait: the CPU was idle, ns.
-        idle_ns: u64 = Delta,
+        idle_ns: u64 = Amount,
         /// Of the wait: others than those in `rivals` ran, ns.
-        other_ns: u64 = Delta,
+        other_ns: u64 = Amount,
         /// Of the wait: who ran is not known, ns.
-        unknown_ns: u64 = Delta,
+        unknown_ns: u64 = Amount,
     }
 }
 
@@ -157,7 +157,7 @@ record! {
         /// Its id: the inode of its folder.
         id: u64 = Dictionary,
         /// Path from the root of the hierarchy.
-        path: Name = Dictionary,
+        path: Name = Text,
         /// `cpu.weight`; missing where the controller is off.
         weight: Option<u64> = Delta,
         /// The same of each cgroup on the path, `100,50`.
@@ -167,7 +167,7 @@ record! {
         /// `cpu.max`: the period, µs.
         period_us: Option<u64> = Delta,
         /// Path of the cgroup that has that limit.
-        quota_path: Name = Dictionary,
+        quota_path: Name = Text,
         /// `cpuset.cpus.effective`.
         cpus: Name = Dictionary,
     }

@@ -7,7 +7,7 @@ record! {
     /// One call: its enter and its exit, or one io_uring request from submission to completion.
     Syscall in syscalls, columns SyscallColumns {
         /// How long, ns, waits included.
-        dur: u64 = Plain,
+        dur: u64 = Delta,
         /// Since the end of this thread's call before, ns; 0 for its first.
         gap: u64 = Delta,
         /// Thread.
@@ -31,21 +31,21 @@ record! {
         /// the latter two `ret` is 0 and means nothing.
         outcome: Name = Dictionary,
         /// What it returned.
-        ret: i64 = Plain,
+        ret: i64 = Amount,
         /// Positive errno where it failed, else 0.
         errno: u16 = Dictionary,
         /// Bytes that it moved.
-        bytes: u64 = Plain,
+        bytes: u64 = Amount,
         /// Of `dur`: the thread was ready and waited for a CPU, ns.
-        runq_ns: u64 = Plain,
+        runq_ns: u64 = Amount,
         /// Of `dur`: the thread slept, ns.
-        blocked_ns: u64 = Plain,
+        blocked_ns: u64 = Amount,
         /// File, or the ends of the socket or pipe; empty: none, or not known.
-        path: Name = Dictionary,
+        path: Name = Text,
         /// The second path of a rename or link.
-        old_path: Name = Dictionary,
+        old_path: Name = Text,
         /// Address space that it asked for or gave back (mmap, brk, munmap …).
-        address_space_bytes: u64 = Plain,
+        address_space_bytes: u64 = Delta,
         /// Sleep that was asked for, ns.
         requested_sleep_ns: u64 = Delta,
         /// Timeout that was given, ns; −1: none.

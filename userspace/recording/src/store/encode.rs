@@ -34,7 +34,7 @@ pub enum Codec {
     None,
     /// LZ4, raw blocks.
     Lz4,
-    /// Zstandard, level 1.
+    /// Zstandard, level 1, where a column says that it pays.
     #[default]
     Zstd,
 }
@@ -155,6 +155,10 @@ pub(crate) fn schema<T: Record>() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+fn is_name(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(_, values) if **values == DataType::Utf8)
+}
+
 fn properties<T: Record>(run: RunId, codec: Codec, schema: &Schema) -> WriterProperties {
     let compression = match codec {
         Codec::None => Compression::UNCOMPRESSED,
@@ -164,7 +168,6 @@ fn properties<T: Record>(run: RunId, codec: Codec, schema: &Schema) -> WriterPro
     let ts = schema.index_of("ts").unwrap_or_default() as i32;
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
-        .set_compression(compression)
         .set_created_by(concat!("phux-trace ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_dictionary_enabled(false)
@@ -183,12 +186,25 @@ fn properties<T: Record>(run: RunId, codec: Codec, schema: &Schema) -> WriterPro
             nulls_first: false,
         }]));
     for column in T::columns() {
-        let path = ColumnPath::new(vec![column.name.to_owned()]);
+        let path = || ColumnPath::new(vec![column.name.to_owned()]);
         builder = match column.encoding {
-            Encoding::Delta => builder.set_column_encoding(path, Layout::DELTA_BINARY_PACKED),
-            Encoding::Dictionary => builder.set_column_dictionary_enabled(path, true),
+            Encoding::Delta | Encoding::Amount => {
+                builder.set_column_encoding(path(), Layout::DELTA_BINARY_PACKED)
+            }
+            Encoding::Dictionary | Encoding::Text => {
+                builder.set_column_dictionary_enabled(path(), true)
+            }
             Encoding::Plain => builder,
         };
+        // What is packed already gets hardly smaller, and each column that is compressed needs a
+        // context of its own, which costs more than a small file's rows.
+        if matches!(column.encoding, Encoding::Amount | Encoding::Text) {
+            builder = builder.set_column_compression(path(), compression);
+        }
+        // Smallest and largest name of a row group rule out nothing, and cost a comparison a row each.
+        if is_name(&column.data_type) {
+            builder = builder.set_column_statistics_enabled(path(), EnabledStatistics::None);
+        }
     }
     builder
         .set_column_encoding(

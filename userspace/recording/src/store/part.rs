@@ -82,7 +82,10 @@ impl<T: Record> Segment<T> {
         while !rows.is_empty() {
             let limit = self.place.row_group;
             let room = limit.saturating_sub(self.rows.len()).min(rows.len());
-            if room == rows.len() {
+            if self.rows.capacity() == 0 && room == rows.len() {
+                // The first ones, and of a short recording all: not copied.
+                self.rows = std::mem::take(rows);
+            } else if room == rows.len() {
                 self.rows.append(rows);
             } else {
                 self.rows.extend(rows.drain(..room));

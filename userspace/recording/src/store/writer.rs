@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::encode::Encoder;
+use super::encode::{Codec, Encoder};
 use super::layout::{self, PartName};
 use super::part::{Place, Segment};
 use super::recorder::{Options, Ring, Shared};
@@ -19,6 +19,9 @@ use crate::rows::{Inbox, Loss, Name, Record, Run, Table, Visit, each_table};
 
 /// The longest sleep: what is pushed too seldom to wake the writer waits no longer.
 const NAP: Duration = Duration::from_millis(200);
+
+/// Bytes of a run's row that are not worth compressing.
+const SMALL: usize = 16 * 1024;
 
 /// A ring is cut in so many pieces: one may be kept too long.
 const PIECES: u32 = 32;
@@ -393,6 +396,7 @@ impl Writer {
             super::walk::extent(&self.place.root, self.place.run)?.rows
         };
         self.run.outcome = outcome.into();
+        self.run.details = std::mem::take(&mut self.shared.lock().details);
         self.run.end = Some(Now::get().mono);
         self.write_run(true)
     }
@@ -407,7 +411,12 @@ impl Writer {
         let folder = self
             .place
             .folder(Table::run.name(), self.run.unix_ns as i64)?;
-        let mut encoder = Encoder::<Run>::new(self.place.run, self.place.codec);
+        // One row is smaller than what compressing it takes; what thousands of threads make of it is not.
+        let codec = match self.run.details.len() {
+            0..SMALL => Codec::None,
+            _ => self.place.codec,
+        };
+        let mut encoder = Encoder::<Run>::new(self.place.run, codec);
         whole::write(
             &folder,
             &name,

@@ -42,6 +42,7 @@ pub(super) struct Echoes {
     /// Records that the rings had no room for, and when they were last all well.
     lost: u64,
     drained_ns: u64,
+    over: bool,
 }
 
 impl Echoes {
@@ -58,6 +59,7 @@ impl Echoes {
             named_hops: 0,
             lost: 0,
             drained_ns: 0,
+            over: false,
         }
     }
 
@@ -75,6 +77,9 @@ impl Echoes {
 
     /// Takes an event.
     pub(super) fn push(&mut self, event: Event) {
+        if self.over {
+            return;
+        }
         if let Event::Exit { thread, .. } = &event {
             self.names.ended(thread.pid, thread.tid, &thread.comm);
         }
@@ -90,6 +95,9 @@ impl Echoes {
         targets: &BTreeSet<u32>,
         hops: &Hops,
     ) -> Result<()> {
+        if self.over {
+            return Ok(());
+        }
         if lost > self.lost {
             self.follower.lost(self.drained_ns, drained_ns);
             self.lost = lost;
@@ -105,8 +113,11 @@ impl Echoes {
         self.take(&chains)
     }
 
-    /// The run ended then.
+    /// They were followed until then; what comes later is none of theirs.
     pub(super) fn finish(&mut self, ended_ns: u64) -> Result<()> {
+        if std::mem::replace(&mut self.over, true) {
+            return Ok(());
+        }
         let follower = std::mem::replace(&mut self.follower, Follower::new(Config::default()));
         let (chains, counts) = follower.finish(ended_ns);
         self.counts = counts;

@@ -3,24 +3,33 @@
 //! [`session`] holds the run together; [`wrapped`] starts a command that is to be
 //! traced from its first instruction; [`backends`] asks what the kernel allows; [`hops`] finds and attaches the target's USDT
 //! probes; [`processes`] keeps who is who, [`clients`] finds who talks to the target by a socket;
-//! [`assemble`] makes the report. Without the privileges to trace [`unprivileged`] makes one of what
+//! [`budget`] makes the run cheaper where it costs too much; [`assemble`] makes the report. With a view on the terminal ([`screen`]) [`calls`] are followed too, and
+//! [`recording`] writes it all down when asked. Without the privileges to trace [`unprivileged`] makes one of what
 //! `/proc` and the servers themselves tell.
 
-mod assemble;
+pub(crate) mod assemble;
 pub(crate) mod backends;
+pub(crate) mod budget;
+mod calls;
 pub(crate) mod clients;
-mod cost;
+pub(crate) mod cost;
 pub(crate) mod echoes;
+pub(crate) mod ends;
+mod entry;
 mod events;
 pub(crate) mod hops;
-mod inside;
+pub(crate) mod inside;
 pub(crate) mod limits;
 pub(crate) mod names;
 pub(crate) mod processes;
+mod recording;
 mod screen;
 pub(crate) mod session;
 pub(crate) mod signals;
 mod unprivileged;
+pub(crate) mod waits;
+pub(crate) mod who;
+pub(crate) mod window;
 pub mod wrapped;
 
 use std::io::{self, IsTerminal, Write};
@@ -30,11 +39,11 @@ use anyhow::{Context, Result};
 
 use crate::cli::{AttachArgs, By, EchoArgs};
 use crate::echo::Counts;
-use crate::report::model::Report;
+use crate::report::model::{Report, Thinned};
 use crate::report::{clock, json, text};
 
 use echoes::View;
-pub use session::{run, run_echo, run_top};
+pub use entry::{run, run_echo, run_top};
 
 fn nanoseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -115,6 +124,20 @@ impl Output {
         }
         .and_then(|()| out.flush())
         .context("writing the report")
+    }
+
+    /// That the run has made itself cheaper: a line of JSON, or besides the output.
+    fn thinned(self, step: &Thinned) -> Result<()> {
+        if !self.tui {
+            crate::say::complain(&budget::told(step));
+        }
+        if !self.json {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        json::write_thinned(step, &mut out)
+            .and_then(|()| out.flush())
+            .context("writing what was thinned")
     }
 
     /// How many echoes there were, and what became of them.

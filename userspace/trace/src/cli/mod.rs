@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+mod daemon;
 mod record;
 mod recording;
 
+pub use daemon::{CtlArgs, CtlCommand, DaemonArgs, StartArgs, WhichArgs};
 pub use record::RecordArgs;
 pub use recording::{DiffArgs, ExportArgs, Format, QueryArgs, ReportArgs};
 
@@ -65,6 +67,10 @@ pub enum Command {
     Diff(DiffArgs),
     /// Write a recording for other tools: Perfetto, speedscope, flame graphs, CSV
     Export(ExportArgs),
+    /// Run for good: captures that ctl starts and stops, figures for Prometheus
+    Daemon(DaemonArgs),
+    /// Start, stop and look at the captures of the daemon
+    Ctl(CtlArgs),
     /// List the processes that hold PTYs
     List(ListArgs),
     /// Say what this kernel, these privileges and this target allow
@@ -140,6 +146,10 @@ pub struct AttachArgs {
     /// Do not follow echoes from process to process: less work for the kernel at each switch of a traced thread
     #[arg(long)]
     pub no_echoes: bool,
+    /// What it may cost, in percent of the machine's CPU time; or off. Where it costs more it drops echoes and
+    /// single events, then measures a share of the time only, and says so
+    #[arg(long, value_name = "PCT", value_parser = budget, default_value = "1")]
+    pub budget: Percent,
     /// Group the waits of echoes by scheduling class
     #[arg(long, value_name = "WHAT", value_enum)]
     pub by: Option<By>,
@@ -205,6 +215,8 @@ impl EchoArgs {
             by: None,
             no_echoes: false,
             cpus_per_ring: None,
+            // Echoes are all that it is for.
+            budget: Percent(None),
             tui: false,
             command: Vec::new(),
         }
@@ -219,13 +231,14 @@ Examples:
   sudo phux-trace top tmux
   sudo phux-trace top -p 4242 --interval 500ms
   sudo phux-trace top -d 1min           leave after a minute
+  phux-trace top ./rec                  a recording, as it was
 
 TARGET is as with attach. Keys: tab and digits open a tab, ? shows all keys, q leaves.
 The mouse opens tabs and moves through rows; shift with it selects text in most
 terminals. attach --tui shows the same and prints its report when it ends.")]
 pub struct TopArgs {
-    /// Pid or name of what to watch
-    #[arg(value_name = "TARGET", conflicts_with = "pid")]
+    /// Pid or name of what to watch, or the directory of a recording (with a slash in it)
+    #[arg(value_name = "TARGET|DIR", conflicts_with = "pid")]
     pub target: Option<OsString>,
     /// Watch this process
     #[arg(short, long, value_name = "PID")]
@@ -236,6 +249,17 @@ pub struct TopArgs {
     /// How often the figures are made anew (at least 100ms)
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     pub interval: Duration,
+    /// Families of system calls to follow, or all (see record)
+    #[arg(
+        long,
+        value_name = "FAMILIES",
+        value_delimiter = ',',
+        default_value = "fs"
+    )]
+    pub families: Vec<String>,
+    /// Where R records to [default: phux-trace-SECONDS in the current directory]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 impl TopArgs {
@@ -384,6 +408,21 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(parsed)
 }
 
+/// A share of the machine's CPU time, in percent; `None`: whatever it takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Percent(pub Option<f64>);
+
+fn budget(text: &str) -> Result<Percent, String> {
+    if text == "off" {
+        return Ok(Percent(None));
+    }
+    let number = text.strip_suffix('%').unwrap_or(text);
+    match number.parse::<f64>() {
+        Ok(n) if n > 0.0 && n <= 100.0 => Ok(Percent(Some(n))),
+        _ => Err("is no percentage above 0 and up to 100, nor off".into()),
+    }
+}
+
 fn interval(text: &str) -> Result<Duration, String> {
     let parsed = duration(text)?;
     if parsed < Duration::from_millis(100) {
@@ -426,6 +465,16 @@ mod tests {
         }
         assert!(interval("99ms").is_err());
         assert!(interval("100ms").is_ok());
+    }
+
+    #[test]
+    fn budgets() {
+        assert_eq!(budget("1"), Ok(Percent(Some(1.0))));
+        assert_eq!(budget("0.5%"), Ok(Percent(Some(0.5))));
+        assert_eq!(budget("off"), Ok(Percent(None)));
+        for bad in ["0", "-1", "101", "NaN", "inf", "", "much"] {
+            assert!(budget(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

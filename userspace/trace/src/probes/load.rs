@@ -381,6 +381,32 @@ impl Probes {
         }
     }
 
+    /// From now on nothing is told one by one: sums only.
+    pub fn tell_sums_only(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.thinned = true;
+        }
+    }
+
+    /// Ends an epoch: nothing is measured until the next one begins. `now_ns` is CLOCK_MONOTONIC.
+    pub fn pause(&mut self, now_ns: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.stopped = true;
+            bss.epoch_ended = now_ns;
+        }
+    }
+
+    /// Begins one. What was under way when the last one ended is closed at that moment.
+    pub fn resume(&mut self, now_ns: u64) {
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            bss.epoch = bss.epoch.wrapping_add(1);
+            bss.epoch_since = now_ns;
+            // All of it is there before the programs see that they may.
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            bss.stopped = false;
+        }
+    }
+
     /// Takes all programs out of the kernel's ways; the maps stay readable.
     pub fn detach(&mut self) {
         self.hops.clear();
@@ -420,6 +446,23 @@ impl Probes {
         self.infos().map(|(_, info)| info.recursion_misses).sum()
     }
 
+    /// Memory that the kernel accounts to the own maps and programs, bytes. A hash that grows is in it as
+    /// far as it has grown; the state of each traced thread is not, on kernels that do not account it.
+    pub fn kernel_bytes(&self) -> Option<u64> {
+        use libbpf_rs::skel::Skel;
+        let object = self.skel.object();
+        let maps = object
+            .maps()
+            .filter(|m| m.autocreate())
+            .map(|m| locked(m.as_fd()));
+        let programs = object
+            .progs()
+            .filter(|p| p.autoload())
+            .map(|p| locked(p.as_fd()));
+        let rings = self.rings.iter().map(|r| locked(r.as_fd()));
+        maps.chain(programs).chain(rings).sum()
+    }
+
     /// What the kernel tells of the own programs. By their descriptors: to look one up by its id would
     /// take CAP_SYS_ADMIN.
     fn infos(&self) -> impl Iterator<Item = (String, bpf_prog_info)> {
@@ -449,6 +492,14 @@ fn info(program: BorrowedFd<'_>) -> Option<bpf_prog_info> {
     // zero now, asks for none of the arrays that some of them could point to.
     let error = unsafe { bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut size) };
     (error == 0).then_some(info)
+}
+
+/// The `memlock` of a map or a program.
+fn locked(object: BorrowedFd<'_>) -> Option<u64> {
+    let path = format!("/proc/self/fdinfo/{}", object.as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("memlock:"))?;
+    line.trim().parse().ok()
 }
 
 /// What the identity of a connection is hashed with, of this run only: a number in the output tells

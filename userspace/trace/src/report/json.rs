@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-use super::model::{ChainRow, EventRow, Report};
+use super::model::{ChainRow, EventRow, Report, Thinned};
 use super::schema::{Line, Run};
 use crate::echo::Counts;
 use crate::escape::is_harmless;
@@ -45,6 +45,14 @@ pub fn write_echo(row: &ChainRow, out: &mut impl Write) -> io::Result<()> {
 /// Those of the writer.
 pub fn write_echo_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     write_line(&Line::EchoCounts(counts), out)
+}
+
+/// Writes that the run has made itself cheaper.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_thinned(step: &Thinned, out: &mut impl Write) -> io::Result<()> {
+    write_line(&Line::Thinned(step), out)
 }
 
 fn write_line(line: &Line<'_>, out: &mut impl Write) -> io::Result<()> {

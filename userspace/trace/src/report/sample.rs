@@ -246,6 +246,7 @@ pub(crate) fn rich() -> Report {
     report.cost = Cost {
         daemon_cpu_ns: us(41_200),
         daemon_rss_bytes: 19_398_656,
+        kernel_bytes: Some(14_680_064),
         bpf_ns: Some(us(63_900)),
         programs: vec![
             ProgramCost {
@@ -528,6 +529,7 @@ pub(crate) fn extreme() -> Report {
     report.cost = Cost {
         daemon_cpu_ns: u64::MAX,
         daemon_rss_bytes: u64::MAX,
+        kernel_bytes: Some(u64::MAX),
         bpf_ns: Some(u64::MAX),
         programs: vec![
             ProgramCost {

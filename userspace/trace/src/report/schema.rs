@@ -9,7 +9,7 @@ use crate::echo::Counts;
 
 use super::model::{
     Backend, ChainRow, Cost, Echoes, EventRow, HopRow, InProcess, Loss, PtyRow, Report, Target,
-    ThreadRow, Verdict, Window,
+    Thinned, ThreadRow, Verdict, Window,
 };
 
 /// One line of `phux-trace attach --json`; `echo --json` writes `chain` lines and `echo_counts` last. A report is a `run` line, the lines of its rows, and a
@@ -40,6 +40,8 @@ pub(super) enum Line<'a> {
     Verdict(&'a Verdict),
     /// Something that happened, between reports; only with `--events`.
     Event(&'a EventRow),
+    /// The run costs more than `--budget` allows and has made itself cheaper; between reports, once a step.
+    Thinned(&'a Thinned),
     /// Begins (all zero: every probe is in place) and ends the lines of `echo --json`.
     EchoCounts(&'a Counts),
 }

@@ -5,7 +5,7 @@ use probe_ebpf::events;
 use super::event::{
     At, Event, Flush, Hop, Io, Off, Placement, ShortBlame, ShortCulprit, SleptIn, Sock, Task, Wake,
 };
-use super::raw;
+use super::raw::{self, Record};
 use crate::stats::{PtyId, SchedClass, Side, ThreadStat, comm};
 
 fn at(h: &events::ev_header) -> At {
@@ -26,6 +26,15 @@ fn placement(p: &events::placement) -> Placement {
         autogroup_nice: in_autogroup.then_some(p.autogroup_nice),
         cgroup: p.cgroup,
     }
+}
+
+/// A record that ends with a [`events::short_blame`], of which the culprits there are were told.
+fn blamed<T: Record>(bytes: &[u8]) -> Option<T> {
+    let culprit = size_of::<events::short_culprit>();
+    let most = events::SHORT_CULPRITS as usize * culprit;
+    let least = size_of::<T>() - most;
+    let told = bytes.len().checked_sub(least)?.min(most);
+    (told % culprit == 0).then(|| raw::read_short(bytes, least))?
 }
 
 fn short_blame(b: &events::short_blame) -> ShortBlame {
@@ -126,7 +135,7 @@ impl Event {
                 }))
             }
             events::EV_FLUSH => {
-                let e: events::ev_flush = raw::read(bytes)?;
+                let e: events::ev_flush = blamed(bytes)?;
                 Some(Event::Flush(Flush {
                     at: at(&e.h),
                     pty: e.pty.into(),
@@ -149,7 +158,7 @@ impl Event {
                     args: e.args,
                 }))
             }
-            events::EV_OFF => Some(Event::Off(Box::new(off(&raw::read(bytes)?)))),
+            events::EV_OFF => Some(Event::Off(Box::new(off(&blamed(bytes)?)))),
             events::EV_SOCK => {
                 let e: events::ev_sock = raw::read(bytes)?;
                 Some(Event::Sock(Sock {
@@ -201,6 +210,25 @@ mod tests {
             }))
         );
         assert_eq!(Event::decode(&bytes[..bytes.len() - 1]), None, "torn");
+    }
+
+    #[test]
+    fn a_blame_has_as_many_culprits_as_were_told() {
+        let mut e = events::ev_off::default();
+        e.h.type_ = events::EV_OFF;
+        for (nth, culprit) in e.blame.culprits.iter_mut().enumerate() {
+            culprit.ns = 10 - nth as u64;
+        }
+        let (bytes, culprit) = (bytes_of(&e), size_of::<events::short_culprit>());
+        for missing in 0..=e.blame.culprits.len() {
+            let told = &bytes[..bytes.len() - missing * culprit];
+            let Some(Event::Off(off)) = Event::decode(told) else {
+                panic!("{missing} missing");
+            };
+            let left: Vec<u64> = off.blame.culprits.iter().map(|c| c.ns).collect();
+            assert_eq!(left, [10, 9, 8][..3 - missing]);
+            assert_eq!(Event::decode(&told[..told.len() - 1]), None, "torn");
+        }
     }
 
     proptest! {

@@ -52,6 +52,20 @@ pub(crate) fn read<T: Record>(bytes: &[u8]) -> Option<T> {
     Some(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<T>()) })
 }
 
+/// The same of a record whose end may be left out, down to `least` bytes: zeros stand for it.
+pub(crate) fn read_short<T: Record>(bytes: &[u8], least: usize) -> Option<T> {
+    if bytes.len() < least.max(1) {
+        return None;
+    }
+    let len = bytes.len().min(size_of::<T>());
+    // SAFETY: any bytes are a valid T by the trait's contract, zeros too; at most its size is copied.
+    Some(unsafe {
+        let mut value = std::mem::zeroed::<T>();
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut value).cast::<u8>(), len);
+        value
+    })
+}
+
 /// All records in these bytes; a torn last one is left out.
 pub(crate) fn read_all<T: Record>(bytes: &[u8]) -> impl Iterator<Item = T> + '_ {
     bytes.chunks_exact(size_of::<T>()).filter_map(read)
@@ -76,6 +90,18 @@ mod tests {
         assert!(read::<events::ev_io>(&[]).is_none());
         let io: events::ev_io = read(&bytes).expect("long enough");
         assert_eq!(io.duration_ns, u64::from_ne_bytes([7; 8]));
+    }
+
+    #[test]
+    fn a_record_without_its_end_has_zeros_there() {
+        let bytes = [7u8; size_of::<events::ev_io>()];
+        let short: events::ev_io = read_short(&bytes[..bytes.len() - 8], 8).expect("long enough");
+        assert_eq!(short.ret, i64::from_ne_bytes([7; 8]));
+        assert_eq!(short.duration_ns, 0);
+        let whole: events::ev_io = read_short(&[7u8; 4096], 8).expect("more than it needs");
+        assert_eq!(whole.duration_ns, u64::from_ne_bytes([7; 8]));
+        assert!(read_short::<events::ev_io>(&bytes[..7], 8).is_none());
+        assert!(read_short::<events::ev_io>(&[], 0).is_none());
     }
 
     #[test]

@@ -145,10 +145,40 @@ pub struct Cost {
     pub daemon_cpu_ns: u64,
     /// Its resident memory at the end.
     pub daemon_rss_bytes: u64,
-    /// Time spent in its BPF programs, from the kernel's run-time statistics; `None` where those cannot be switched on.
+    /// What the kernel accounts to its BPF maps and programs; `None` where there are none, or it cannot be read.
+    pub kernel_bytes: Option<u64>,
+    /// Time spent in its BPF programs, estimated from the kernel's run-time statistics, which are on for a
+    /// tenth of the time: they cost as much as a small program. `None` where they cannot be switched on.
     pub bpf_ns: Option<u64>,
     /// The same by program.
     pub programs: Vec<ProgramCost>,
+}
+
+/// A step by which a run made itself cheaper, because it cost more than it may.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Thinned {
+    /// When, ns since the Unix epoch.
+    pub unix_ns: u64,
+    /// What it does from then on.
+    pub level: ThinLevel,
+    /// What it had cost in the seconds before: its BPF programs and phux-trace itself, in percent of the machine's CPU time.
+    pub cost_percent: f64,
+    /// What it may cost, in the same percent.
+    pub budget_percent: f64,
+    /// Of the time from then on, so much is measured; 1: all of it.
+    pub measured_share: f64,
+}
+
+/// What a run does to be cheap.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinLevel {
+    /// Sums only: no echoes, no single events.
+    Aggregates,
+    /// Sums, and those of a share of the time only.
+    Sampled,
 }
 
 /// Run-time statistics of one BPF program.

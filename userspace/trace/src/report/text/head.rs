@@ -129,11 +129,15 @@ pub(super) fn measured(page: &mut Page<'_>, report: &Report) {
 
 fn cost(cost: &Cost, window: u64) -> String {
     let mut text = format!(
-        "phux-trace {} of CPU ({}% of one CPU), {} of memory; its BPF programs ",
+        "phux-trace {} of CPU ({}% of one CPU), {} of memory",
         duration(cost.daemon_cpu_ns),
         percent(cost.daemon_cpu_ns, window),
         bytes(cost.daemon_rss_bytes),
     );
+    if let Some(kernel) = cost.kernel_bytes {
+        text.push_str(&format!(" and {} of the kernel's", bytes(kernel)));
+    }
+    text.push_str("; its BPF programs ");
     match cost.bpf_ns {
         None => text.push_str("were not timed"),
         Some(ns) => text.push_str(&format!("{} ({}%)", duration(ns), percent(ns, window))),

@@ -200,6 +200,19 @@ impl Table {
         &self.calls
     }
 
+    /// A call, or a request of io_uring, by its name in a recording; one of a newer program's is the
+    /// place holder.
+    pub fn recorded(&self, name: &str, request: bool) -> &Syscall {
+        let found = match request {
+            true => {
+                let mut all = self.requests.iter();
+                all.find(|c| c.name.strip_prefix("io_uring:") == Some(name))
+            }
+            false => self.named(name),
+        };
+        found.unwrap_or(&self.other_request)
+    }
+
     /// A call by its name.
     pub fn named(&self, name: &str) -> Option<&Syscall> {
         self.calls.iter().find(|c| c.name == name)
