@@ -1,9 +1,10 @@
 //! Runs `phux-trace attach --json`, as any outside program would.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::bins::bin;
 use crate::machine::slowness;
@@ -36,6 +37,8 @@ pub fn unskipped<T>(mut run: impl FnMut() -> (T, Summed)) -> (T, Summed) {
 pub struct Attached {
     running: Running,
     first: String,
+    /// Of the report that is being told.
+    lines: Vec<Value>,
 }
 
 impl Attached {
@@ -55,7 +58,11 @@ impl Attached {
     pub fn with(args: &[&str]) -> Attached {
         let mut running = Attached::start(args);
         let first = running.line(Duration::from_secs(60));
-        Attached { running, first }
+        Attached {
+            running,
+            first,
+            lines: Vec::new(),
+        }
     }
 
     /// Attaches to process `pid` as where the kernel refuses these (names of `PHUX_TRACE_WITHOUT`).
@@ -63,7 +70,11 @@ impl Attached {
         let mut command = Attached::command(&["-p", &pid.to_string()]);
         let mut running = Running::start(command.env("PHUX_TRACE_WITHOUT", refused));
         let first = running.line(Duration::from_secs(60));
-        Attached { running, first }
+        Attached {
+            running,
+            first,
+            lines: Vec::new(),
+        }
     }
 
     /// Starts it without waiting, for runs that shall fail.
@@ -82,6 +93,37 @@ impl Attached {
             .args(["attach", "--json", "--interval", "500ms", "-d", TIME_LIMIT])
             .args(args);
         command
+    }
+
+    /// Waits for the next report of an interval; those that came before are gone.
+    pub fn next_report(&mut self, within: Duration) -> Vec<Value> {
+        while self.report_so_far().is_some() {}
+        let end = Instant::now() + within;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let line = self.running.line(left);
+            if let Some(report) = self.take(&line) {
+                return report;
+            }
+        }
+    }
+
+    /// The lines of an interval's report, the verdict last, if one has been told that was not taken yet.
+    pub fn report_so_far(&mut self) -> Option<Vec<Value>> {
+        loop {
+            let line = self.running.try_line(Duration::ZERO)?;
+            if let Some(report) = self.take(&line) {
+                return Some(report);
+            }
+        }
+    }
+
+    /// Keeps a line; gives all of a report with its last.
+    fn take(&mut self, line: &str) -> Option<Vec<Value>> {
+        let value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let last = value["type"] == "verdict";
+        self.lines.push(value);
+        last.then(|| std::mem::take(&mut self.lines))
     }
 
     /// Process id of phux-trace.

@@ -91,6 +91,15 @@ impl Echo {
         of_kind.map(|l| l.length_ns).sum()
     }
 
+    /// A part of all links of this kind, ns.
+    fn part_ns(&self, link: &str, part: &str) -> u64 {
+        let of_kind = self.links.iter().filter(|l| l.link == link);
+        let parts = of_kind.map(|l| l.parts.get(part));
+        parts
+            .map(|ns| ns.unwrap_or_else(|| panic!("no {part} in {self:?}")))
+            .sum()
+    }
+
     /// Its longest kind of link.
     pub fn longest(&self) -> &str {
         let kinds = self.links.iter().map(|l| l.link.as_str());
@@ -182,6 +191,11 @@ impl Told {
     /// Median time in links of this kind, ns.
     pub fn typical_ns(&self, link: &str) -> u64 {
         median(self.echoed().iter().map(|c| c.link_ns(link)))
+    }
+
+    /// Median of a part of the links of this kind, ns.
+    pub fn typical_part_ns(&self, link: &str, part: &str) -> u64 {
+        median(self.echoed().iter().map(|c| c.part_ns(link, part)))
     }
 
     /// A count of the last line.

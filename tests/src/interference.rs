@@ -148,17 +148,13 @@ impl Drop for Kworkers {
 pub struct Favoured(Vec<u32>);
 
 impl Favoured {
-    /// All that are there now.
-    pub fn kworkers() -> Favoured {
+    /// All that are there now get this class.
+    pub fn kworkers(class: Class) -> Favoured {
         let ordinary = procfs::kworkers()
             .into_iter()
             .filter(|pid| Class::of(*pid).is_ok_and(|class| class == Class::Nice(0)));
         // One may have ended.
-        Favoured(
-            ordinary
-                .filter(|pid| Class::Fifo(1).set(*pid).is_ok())
-                .collect(),
-        )
+        Favoured(ordinary.filter(|pid| class.set(*pid).is_ok()).collect())
     }
 }
 

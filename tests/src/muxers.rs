@@ -62,8 +62,10 @@ impl Tmux {
             .unwrap_or_else(|| panic!("{tty}"))
     }
 
-    /// A client of it, in a terminal.
+    /// A client of it, in a terminal. Without a status line: its date (Nov) and the machine's name
+    /// hold letters that are typed, and would be taken for their echo.
     pub fn attach(&self) -> Terminal {
+        self.run(&["set-option", "-g", "status", "off"]);
         Terminal::start(&mut self.command(&["attach-session"]))
     }
 

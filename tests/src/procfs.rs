@@ -71,11 +71,19 @@ fn number(text: Option<&str>) -> io::Result<u64> {
 
 /// True when thread `tid` of `pid` sleeps (state `S`), waiting for something.
 pub fn sleeps(pid: u32, tid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).is_ok_and(|s| {
-        s.rsplit(')')
-            .next()
-            .is_some_and(|rest| rest.trim_start().starts_with('S'))
-    })
+    state(pid, tid) == Some('S')
+}
+
+/// True when no unbound worker of the kernel has anything to do: work that was queued has ended.
+pub fn workers_rest() -> bool {
+    kworkers()
+        .into_iter()
+        .all(|tid| state(tid, tid) != Some('R'))
+}
+
+fn state(pid: u32, tid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
 /// True when the main thread of `pid` waits in system call `number` (`libc::SYS_…`).

@@ -8,7 +8,7 @@ use phux_trace_tests::bpf::BpfObjects;
 use phux_trace_tests::nobody::Nobody;
 use phux_trace_tests::report::Summed;
 use phux_trace_tests::truth::Program;
-use phux_trace_tests::{Running, bin, exclusive, need_root, need_tool};
+use phux_trace_tests::{Running, bin, exclusive, need_root, need_tool, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -197,36 +197,43 @@ fn the_units_capabilities_are_enough_for_other_users_processes() {
 }
 
 #[test]
-fn the_unit_is_sound_and_hardened() {
+fn the_units_are_sound_and_hardened() {
     let Some(analyze) = phux_trace_tests::machine::find_tool("systemd-analyze") else {
         assert!(need_tool("systemd-analyze") || std::env::var_os("CI").is_none());
         return;
     };
     let dir = tempfile::tempdir().expect("a folder");
-    let unit = include_str!("../../contrib/systemd/phux-trace@.service");
     let program = bin("phux-trace").display().to_string();
-    let path = dir.path().join("phux-trace@tmux.service");
-    fs::write(&path, unit.replace("/usr/local/bin/phux-trace", &program)).expect("written");
-    let run = |args: &[&str]| {
-        let out = Command::new(&analyze)
-            .args(args)
-            .arg(&path)
-            .output()
-            .expect("runs");
-        let text = [out.stdout, out.stderr].concat();
+    for (name, unit) in [
         (
-            out.status.success(),
-            String::from_utf8_lossy(&text).into_owned(),
-        )
-    };
-    let (sound, said) = run(&["verify", "--man=no"]);
-    assert!(
-        sound && !said.contains("phux-trace@tmux.service:"),
-        "{said}"
-    );
-    // 0 is locked up, 10 is wide open; 5 is what systemd calls medium.
-    let (fine, said) = run(&["security", "--offline=true", "--no-pager", "--threshold=40"]);
-    assert!(fine, "{said}");
+            "phux-trace@tmux.service",
+            include_str!("../../contrib/systemd/phux-trace@.service"),
+        ),
+        (
+            "phux-trace.service",
+            include_str!("../../contrib/systemd/phux-trace.service"),
+        ),
+    ] {
+        let path = dir.path().join(name);
+        fs::write(&path, unit.replace("/usr/local/bin/phux-trace", &program)).expect("written");
+        let run = |args: &[&str]| {
+            let out = Command::new(&analyze)
+                .args(args)
+                .arg(&path)
+                .output()
+                .expect("runs");
+            let text = [out.stdout, out.stderr].concat();
+            (
+                out.status.success(),
+                String::from_utf8_lossy(&text).into_owned(),
+            )
+        };
+        let (sound, said) = run(&["verify", "--man=no"]);
+        assert!(sound && !said.contains(&format!("{name}:")), "{said}");
+        // 0 is locked up, 10 is wide open; 5 is what systemd calls medium.
+        let (fine, said) = run(&["security", "--offline=true", "--no-pager", "--threshold=40"]);
+        assert!(fine, "{said}");
+    }
 }
 
 /// Root keeps of its forty capabilities what is still of use.
@@ -248,6 +255,62 @@ fn root_gives_up_what_it_does_not_need() {
         assert_eq!(capabilities(run.pid(), set), 0, "{set}");
     }
     stop(run, &first);
+}
+
+/// The recorder as well; and its writer, the only thread that opens files, has none at all, and under
+/// sudo is the caller in all that concerns files.
+#[test]
+fn record_gives_up_what_it_does_not_need_and_its_writer_has_nothing() {
+    if !need_root() {
+        return;
+    }
+    use std::os::unix::fs::MetadataExt;
+    let _alone = exclusive();
+    let target = Running::start(Command::new("sleep").arg("1000"));
+    let nobody = Nobody::with(&["phux-trace"]);
+    let mut record = Command::new(bin("phux-trace"));
+    record.args([
+        "record",
+        "--json",
+        "-d",
+        "120s",
+        "-p",
+        &target.pid().to_string(),
+        "-o",
+    ]);
+    record.arg(nobody.home().join("rec"));
+    record.env("SUDO_UID", "65534").env("SUDO_GID", "65534");
+    let mut run = Running::start(&mut record);
+    run.line(SOON);
+    // The line comes when all is attached, the rest is given up a moment later.
+    let admin = if has_uprobe_multi() { 0 } else { 1 << 21 };
+    let kept = BPF_AND_PERFMON | READ_OTHERS | admin;
+    let main = || (capabilities(run.pid(), "CapPrm") == kept).then_some(());
+    wait_for(SOON, main).expect("gives up the others");
+    let mut others = 0;
+    for task in fs::read_dir(format!("/proc/{}/task", run.pid()))
+        .expect("threads")
+        .flatten()
+    {
+        let status = fs::read_to_string(task.path().join("status")).expect("it lives");
+        let line = |name: &str| {
+            let line = status.lines().find_map(|l| l.strip_prefix(name));
+            line.expect("a line").trim().to_owned()
+        };
+        if task.file_name().to_string_lossy() == run.pid().to_string() {
+            continue;
+        }
+        others += 1;
+        assert_eq!(line("CapPrm:"), "0000000000000000", "{status}");
+        assert_eq!(line("CapEff:"), "0000000000000000", "{status}");
+        assert!(line("Uid:").ends_with("65534"), "{status}");
+    }
+    assert!(others > 0, "the writer is a thread of its own");
+    run.signal(Signal::INT);
+    let ended = run.end(SOON);
+    assert!(ended.status.success(), "{ended:?}");
+    let meta = fs::metadata(nobody.home().join("rec/run")).expect("the table of runs");
+    assert_eq!((meta.uid(), meta.gid()), (65534, 65534));
 }
 
 /// Under sudo what is written is the caller's, and a link to what he may not write is not followed.

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use phux_trace_tests::attach::Attached;
-use phux_trace_tests::bins::{bin, library};
+use phux_trace_tests::bins::bin;
 use phux_trace_tests::classes::Class;
 use phux_trace_tests::interference::{Cgroup, Favoured, Hog, Kworkers, pin};
-use phux_trace_tests::muxers::Tmux;
-use phux_trace_tests::terminal::{Terminal, Typed};
+use phux_trace_tests::session::Session;
+use phux_trace_tests::terminal::Typed;
 use phux_trace_tests::{exclusive, need_root, need_tool};
 use rustix::fs::statfs;
 use serde_json::Value;
@@ -38,14 +38,6 @@ const BURSTS: [&str; 4] = [
     "--gap-us=6000",
 ];
 
-/// A person at a tmux whose pane runs `echoer`.
-struct Session {
-    tmux: Tmux,
-    terminal: Terminal,
-    child: u32,
-    favours_kworkers: bool,
-}
-
 /// What `attach` says in the end, and what the person saw.
 struct Told {
     verdict: Value,
@@ -53,83 +45,68 @@ struct Told {
     typed: Vec<Typed>,
 }
 
-impl Session {
-    /// `echoer` with these options, and more in the environment of the server.
-    fn start(options: &str, environment: &[(String, String)]) -> Session {
-        let program = format!(
-            "exec env -u LD_PRELOAD {} {options}",
-            bin("echoer").display()
-        );
-        let tmux = Tmux::start_with(&program, environment);
-        let mut terminal = tmux.attach();
-        terminal.wait_for_text("ready");
-        let child = tmux.run(&["display-message", "-p", "#{pane_pid}"]);
-        let child = child.trim().parse().expect("a pid");
-        FAVOURED.set(tmux.pid()).expect("a class of the server");
-        FAVOURED.set(child).expect("a class of the program");
-        Session {
-            tmux,
-            terminal,
-            child,
+/// Everybody is favoured, but the kernel's workers if they are what suffers.
+struct Setting {
+    session: Session,
+    favours_kworkers: bool,
+}
+
+impl Setting {
+    fn start(options: &str) -> Setting {
+        Setting::of(Session::start(FAVOURED, options, &[]))
+    }
+
+    /// The server is late at each of these, see `phux-trace-delay`.
+    fn with_late_server(what: &str) -> Setting {
+        Setting::of(Session::with_late_server(FAVOURED, what, ""))
+    }
+
+    fn of(session: Session) -> Setting {
+        Setting {
+            session,
             favours_kworkers: true,
         }
     }
 
-    /// The server is late at each of these, see `phux-trace-delay`.
-    fn with_late_server(what: &str, options: &str) -> Session {
-        let variable = |name: &str, value: String| (name.to_owned(), value);
-        Session::start(
-            options,
-            &[
-                variable(
-                    "LD_PRELOAD",
-                    library("phux-trace-delay").display().to_string(),
-                ),
-                variable("PHUX_DELAY", format!("tmux: server:{what}")),
-            ],
-        )
+    /// Process id of the server.
+    fn server(&self) -> u32 {
+        self.session.tmux.pid()
     }
 
     /// The server on CPU 1, the program on CPU 0.
-    fn server_aside(self) -> Session {
-        pin(self.tmux.pid(), &[1]);
-        pin(self.child, &[0]);
+    fn server_aside(self) -> Setting {
+        pin(self.server(), &[1]);
+        pin(self.session.child, &[0]);
         self
     }
 
     /// The program on CPU 1, the server on CPU 0.
-    fn child_aside(self) -> Session {
-        pin(self.tmux.pid(), &[0]);
-        pin(self.child, &[1]);
+    fn child_aside(self) -> Setting {
+        pin(self.server(), &[0]);
+        pin(self.session.child, &[1]);
         self
     }
 
-    /// Another pane, not shown, that prints without end; pinned where the program is not in the way.
+    /// A flood in another pane, where the program is not in the way.
     fn flood(&self, options: &str) {
-        let program = format!(
-            "exec env -u LD_PRELOAD {} {options}",
-            bin("flood").display()
-        );
-        let pid = self
-            .tmux
-            .run(&["new-window", "-d", "-P", "-F", "#{pane_pid}", &program]);
-        pin(pid.trim().parse().expect("a pid"), &[0]);
+        pin(self.session.flood(options), &[0]);
     }
 
     /// Types, under `attach`.
     fn judged(&mut self) -> Told {
-        let attached = Attached::to(self.tmux.pid());
-        let _favoured = self.favours_kworkers.then(Favoured::kworkers);
-        let typed = self.terminal.type_keys(KEYS, PAUSE);
+        let attached = Attached::to(self.server());
+        let _favoured = self.favours_kworkers.then(|| Favoured::kworkers(FAVOURED));
+        let typed = self.session.terminal.type_keys(KEYS, PAUSE);
         Told::of(attached, typed)
     }
 
     /// Types at a terminal that hangs, under `attach`, until its answers are overdue.
     fn judged_unread(&mut self) -> Told {
-        let attached = Attached::to(self.tmux.pid());
-        let hangs = self.terminal.stops_reading();
+        let attached = Attached::to(self.server());
+        let terminal = &self.session.terminal;
+        let hangs = terminal.stops_reading();
         for key in b"vwyz".iter().cycle().take(KEYS) {
-            self.terminal.send(&[*key]);
+            terminal.send(&[*key]);
             std::thread::sleep(PAUSE);
         }
         // An echo is overdue after a second; an input is told of when its time is over.
@@ -184,10 +161,10 @@ fn alone() -> Option<phux_trace_tests::machine::Exclusive> {
 fn a_hog_on_the_servers_cpu() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
-    let mut session = Session::start("", &[]).server_aside();
+    let mut setting = Setting::start("").server_aside();
     let hog = Hog::start(&BURSTS);
     let blamed = format!("hog({})", hog.pid());
-    session.judged().assert(
+    setting.judged().assert(
         "hog_on_server",
         &["run-queue wait of tmux: server", &blamed],
     );
@@ -198,10 +175,10 @@ fn a_hog_on_the_servers_cpu() {
 fn a_hog_on_the_childs_cpu() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
-    let mut session = Session::start("", &[]).child_aside();
+    let mut setting = Setting::start("").child_aside();
     let hog = Hog::start(&BURSTS);
     let blamed = format!("hog({})", hog.pid());
-    session
+    setting
         .judged()
         .assert("hog_on_child", &["run-queue wait of echoer", &blamed]);
 }
@@ -210,14 +187,14 @@ fn a_hog_on_the_childs_cpu() {
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_starved_kworker() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::start("", &[]);
-    session.favours_kworkers = false;
-    pin(session.tmux.pid(), &[0]);
-    pin(session.child, &[0]);
+    let mut setting = Setting::start("");
+    setting.favours_kworkers = false;
+    pin(setting.server(), &[0]);
+    pin(setting.session.child, &[0]);
     let _kworkers = Kworkers::only_on(1);
     let hog = Hog::start(&BURSTS);
     let blamed = format!("hog({})", hog.pid());
-    session
+    setting
         .judged()
         .assert("flush_worker", &["flush worker kworker/", &blamed]);
 }
@@ -227,12 +204,12 @@ fn a_starved_kworker() {
 fn a_quota() {
     let Some(_alone) = alone() else { return };
     // So that a key or two take what there is for a period.
-    let mut session = Session::with_late_server("read:slave:spin:500", "");
+    let mut setting = Setting::with_late_server("read:slave:spin:500");
     // No quota binds the real-time classes.
-    let server = session.tmux.pid();
+    let server = setting.server();
     Class::Nice(0).set(server).expect("an ordinary class");
     let cgroup = Cgroup::with_quota(&[server], Duration::from_millis(1), PERIOD);
-    let told = session.judged();
+    let told = setting.judged();
     assert!(cgroup.throttled() > PERIOD, "{:?}", cgroup.throttled());
     told.assert("quota_throttling", &["throttling of tmux: server"]);
 }
@@ -243,21 +220,21 @@ fn a_quota() {
 fn a_hog_besides_an_ample_quota() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
-    let mut session = Session::start("", &[]).server_aside();
-    let server = session.tmux.pid();
+    let mut setting = Setting::start("").server_aside();
+    let server = setting.server();
     Class::Nice(0).set(server).expect("an ordinary class");
     let _cgroup = Cgroup::with_quota(&[server], 4 * PERIOD, PERIOD);
     let _hog = Hog::start(&BURSTS);
-    session.judged().assert("hog_on_server", &["hog("]);
+    setting.judged().assert("hog_on_server", &["hog("]);
 }
 
 #[test]
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_server_busy_with_a_flood() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::with_late_server("read:master:spin:3000", "").server_aside();
-    session.flood("--bytes 4096");
-    session
+    let mut setting = Setting::with_late_server("read:master:spin:3000").server_aside();
+    setting.flood("--bytes 4096");
+    setting
         .judged()
         .assert("server_busy", &["tmux: server", "(flood)", "4.0KiB"]);
 }
@@ -268,10 +245,10 @@ fn a_server_busy_with_a_flood() {
 fn a_hog_besides_a_flood() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
-    let mut session = Session::start("", &[]).server_aside();
-    session.flood("--bytes 64 --gap-us 2000");
+    let mut setting = Setting::start("").server_aside();
+    setting.flood("--bytes 64 --gap-us 2000");
     let _hog = Hog::start(&BURSTS);
-    session.judged().assert("hog_on_server", &["hog("]);
+    setting.judged().assert("hog_on_server", &["hog("]);
 }
 
 /// The server sleeps at times: one that takes the whole CPU in real time would lose it to what the
@@ -280,9 +257,9 @@ fn a_hog_besides_a_flood() {
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn many_small_reads() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::with_late_server("read:master:spin:3000", "").server_aside();
-    session.flood("--bytes 1 --gap-us 4000");
-    session
+    let mut setting = Setting::with_late_server("read:master:spin:3000").server_aside();
+    setting.flood("--bytes 1 --gap-us 4000");
+    setting
         .judged()
         .assert("small_reads", &["tmux: server", "(flood)", "reads/s"]);
 }
@@ -291,8 +268,8 @@ fn many_small_reads() {
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_child_that_computes() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::start(&format!("--spin-us {LATE_US}"), &[]);
-    session
+    let mut setting = Setting::start(&format!("--spin-us {LATE_US}"));
+    setting
         .judged()
         .assert("slow_child", &["echoer", "on a CPU"]);
 }
@@ -301,8 +278,8 @@ fn a_child_that_computes() {
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_child_that_sleeps() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::start(&format!("--sleep-us {LATE_US}"), &[]);
-    session
+    let mut setting = Setting::start(&format!("--sleep-us {LATE_US}"));
+    setting
         .judged()
         .assert("slow_child", &["echoer", "asleep in clock_nanosleep"]);
 }
@@ -315,8 +292,8 @@ fn a_server_that_waits_for_a_disk() {
         println!("skipped: no disk here");
         return;
     }
-    let mut session = Session::with_late_server(&format!("write:slave:sync:{LATE_US}"), "");
-    session
+    let mut setting = Setting::with_late_server(&format!("write:slave:sync:{LATE_US}"));
+    setting
         .judged()
         .assert("server_blocked", &["tmux: server", "fdatasync"]);
 }
@@ -325,8 +302,8 @@ fn a_server_that_waits_for_a_disk() {
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_server_that_sleeps() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::with_late_server(&format!("write:master:sleep:{LATE_US}"), "");
-    session
+    let mut setting = Setting::with_late_server(&format!("write:master:sleep:{LATE_US}"));
+    setting
         .judged()
         .assert("server_blocked", &["tmux: server", "clock_nanosleep"]);
 }
@@ -336,22 +313,22 @@ fn a_server_that_sleeps() {
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_server_that_computes() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::with_late_server(&format!("write:master:spin:{LATE_US}"), "");
-    session.judged().assert("server_busy", &["tmux: server"]);
+    let mut setting = Setting::with_late_server(&format!("write:master:spin:{LATE_US}"));
+    setting.judged().assert("server_busy", &["tmux: server"]);
 }
 
 #[test]
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn a_client_that_does_not_read() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::start("", &[]);
+    let mut setting = Setting::start("");
     // Fills the terminal's buffer, which else takes the few bytes of an echo.
-    session.tmux.run(&[
+    setting.session.tmux.run(&[
         "split-window",
         "-d",
         &format!("exec {}", bin("flood").display()),
     ]);
-    session.judged_unread().assert("client_not_reading", &[]);
+    setting.judged_unread().assert("client_not_reading", &[]);
 }
 
 #[test]
@@ -359,10 +336,10 @@ fn a_client_that_does_not_read() {
 fn an_idle_class_server() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
-    let mut session = Session::start("", &[]).server_aside();
-    Class::Idle.set(session.tmux.pid()).expect("SCHED_IDLE");
+    let mut setting = Setting::start("").server_aside();
+    Class::Idle.set(setting.server()).expect("SCHED_IDLE");
     let _hog = Hog::start(&["--cpu=1", "--burst-us=12000", "--gap-us=6000"]);
-    session
+    setting
         .judged()
         .assert("low_priority", &["tmux: server", "SCHED_IDLE"]);
 }
@@ -372,13 +349,13 @@ fn an_idle_class_server() {
 fn a_nice_server() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
-    let mut session = Session::start("", &[]).server_aside();
-    let server = session.tmux.pid();
+    let mut setting = Setting::start("").server_aside();
+    let server = setting.server();
     Class::Nice(19).set(server).expect("a nice value");
     let hog = Hog::start(&["--cpu=1", "--threads=2"]);
     // Nice counts within one cgroup; outside of all, the kernel may share by session.
     let _cgroup = Cgroup::with_quota(&[server, hog.pid()], 4 * PERIOD, PERIOD);
-    session
+    setting
         .judged()
         .assert("low_priority", &["tmux: server", "nice 19", "hog("]);
 }
@@ -389,12 +366,10 @@ fn a_nice_server() {
 fn a_real_time_hog_before_a_nice_server() {
     let Some(_alone) = alone() else { return };
     let _kworkers = Kworkers::only_on(0);
-    let mut session = Session::start("", &[]).server_aside();
-    Class::Nice(19)
-        .set(session.tmux.pid())
-        .expect("a nice value");
+    let mut setting = Setting::start("").server_aside();
+    Class::Nice(19).set(setting.server()).expect("a nice value");
     let _hog = Hog::start(&BURSTS);
-    session.judged().assert("hog_on_server", &["hog("]);
+    setting.judged().assert("hog_on_server", &["hog("]);
 }
 
 #[test]
@@ -412,8 +387,8 @@ fn pages_from_a_disk() {
         .and_then(|f| f.sync_all())
         .expect("on the disk");
     let options = format!("--faults 100 --file {}", file.display());
-    let mut session = Session::start(&options, &[]);
-    session.judged().assert("major_faults", &["echoer"]);
+    let mut setting = Setting::start(&options);
+    setting.judged().assert("major_faults", &["echoer"]);
 }
 
 /// Sleeping there is to be seen: on a tmpfs nobody waits for a disk.
@@ -437,9 +412,9 @@ fn lags(typed: &[Typed]) -> bool {
 #[ignore = "needs the machine for itself: scripts/bench/causes"]
 fn nothing_wrong() {
     let Some(_alone) = alone() else { return };
-    let mut session = Session::start("", &[]);
+    let mut setting = Setting::start("");
     for _ in 0..20 {
-        let told = session.judged();
+        let told = setting.judged();
         if !lags(&told.typed) {
             told.assert("nothing_wrong", &["60 echoes"]);
             return;

@@ -139,7 +139,7 @@ fn sums_are_those_of_the_calls(lines: &[Value]) {
     }
     let errors = told.iter().filter(|c| !c["errno"].is_null()).count();
     assert_eq!(number(all, "errors"), errors as u64);
-    for part in ["syscall", "process", "thread"] {
+    for part in ["syscall", "process", "calling_thread"] {
         for what in ["calls", "bytes", "errors"] {
             let sum: u64 = of_type(lines, part).map(|l| number(l, what)).sum();
             assert_eq!(sum, number(all, what), "{what} by {part}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use phux_trace_tests::muxers::Tmux;
 use phux_trace_tests::terminal::Terminal;
-use phux_trace_tests::{bin, exclusive, need_root, need_tool};
+use phux_trace_tests::{bin, exclusive, need_root, need_tool, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 
@@ -16,9 +16,17 @@ const TIMES: u16 = 80;
 
 /// Says its pid, what the terminal is like before and after, and how the view ended.
 fn top(args: &str) -> Terminal {
+    top_with("", args)
+}
+
+/// The same, started by these words.
+fn top_with(by: &str, args: &str) -> Terminal {
     let modes = "stty -a | tr '\\n' ' '; echo";
     let program = bin("phux-trace");
-    let run = format!("sh -c 'echo pid=$$; exec {} {args}'", program.display());
+    let run = format!(
+        "{by} sh -c 'echo pid=$$; exec {} {args}'",
+        program.display()
+    );
     let script = format!("{modes}; {run}; echo status=$?; {modes}; echo the-end");
     Terminal::start(Command::new("sh").args(["-c", &script]))
 }
@@ -26,6 +34,13 @@ fn top(args: &str) -> Terminal {
 /// The line of stty.
 fn modes(text: &str) -> &str {
     text.lines().find(|l| l.contains("icanon")).expect("modes")
+}
+
+/// The program's, as it has said.
+fn pid_of(text: &str) -> Pid {
+    let pid = text.lines().find_map(|l| l.strip_prefix("pid="));
+    let pid = pid.and_then(|p| Pid::from_raw(p.trim().parse().ok()?));
+    pid.expect("a pid")
 }
 
 fn is_raw(terminal: &Terminal) -> bool {
@@ -38,10 +53,11 @@ fn is_raw(terminal: &Terminal) -> bool {
 fn press(view: &mut Terminal, keys: &[u8], word: &str) {
     let mut seen = String::new();
     for more in 0..TIMES {
-        // Again each time, so keys that do no harm twice: crossterm leaves a key that comes together
-        // with another size until the next one.
-        view.send(keys);
+        // At once, as a person who drags a window does, and only the first time: no key is lost.
         view.resize(24, 120 + more % 2);
+        if more == 0 {
+            view.send(keys);
+        }
         match view.read_for(word, A_WHILE) {
             Ok(_) => return,
             Err(instead) => seen = instead,
@@ -96,15 +112,53 @@ fn a_signal_gives_the_terminal_back_too() {
     let mut view = top(&format!("attach --tui -p {}", tmux.pid()));
     let before = view.read_until("stream");
     assert!(is_raw(&view));
-    let pid = before.lines().find_map(|l| l.strip_prefix("pid="));
-    let pid = pid.and_then(|p| Pid::from_raw(p.trim().parse().ok()?));
-    kill_process(pid.expect("a pid"), Signal::TERM).expect("it lives");
+    kill_process(pid_of(&before), Signal::TERM).expect("it lives");
     let after = view.read_until("the-end");
     assert!(after.contains("status=0"), "{after}");
     assert!(after.contains("MEASURED"), "the report: {after}");
     assert!(after.contains("\x1b[?1049l"), "{after:?}");
     assert!(after.contains("\x1b[?25h"), "the cursor: {after:?}");
     assert_eq!(modes(&before), modes(&after));
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_before_it_is_told() {
+    if !need_root() || !need_tool("tmux") {
+        return;
+    }
+    let _alone = exclusive();
+    let tmux = Tmux::start("cat");
+    let mut view = top_with(
+        "PHUX_TRACE_PANICS_IN_DRAW=1",
+        &format!("top -p {} --interval 200ms", tmux.pid()),
+    );
+    let text = view.read_until("the-end");
+    let back = text.find("\x1b[?1049l").expect("the screen before");
+    let told = text.find("panicked at").expect("a panic");
+    assert!(back < told, "{text:?}");
+    assert!(text.contains("\x1b[?25h"), "the cursor: {text:?}");
+    assert!(text.contains("status=1"), "{text}");
+    let modes: Vec<&str> = text.lines().filter(|l| l.contains("icanon")).collect();
+    assert_eq!(modes.len(), 2, "{text}");
+    assert_eq!(modes[0], modes[1]);
+}
+
+#[test]
+fn a_terminal_that_is_gone_ends_it() {
+    if !need_root() || !need_tool("tmux") {
+        return;
+    }
+    let _alone = exclusive();
+    let tmux = Tmux::start("cat");
+    // Nobody sends it SIGHUP: it has the terminal, and is not of its session.
+    let mut view = top_with("setsid", &format!("top -p {}", tmux.pid()));
+    let before = view.read_until("stream");
+    let pid = pid_of(&before).as_raw_nonzero().get();
+    drop(view);
+    let gone = wait_for(Duration::from_secs(20), || {
+        (!std::path::Path::new(&format!("/proc/{pid}")).exists()).then_some(())
+    });
+    gone.expect("it ends when nobody can see it");
 }
 
 #[test]

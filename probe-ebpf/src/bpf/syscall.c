@@ -83,6 +83,19 @@ static __always_inline bool starts_at_cwd(struct call *c, __u32 fd_shift)
 	return arg == 7 || (__s32)c->args[arg] == AT_FDCWD;
 }
 
+/* Gives its length with the zero, negative where it cannot be read. */
+static __always_inline long read_string(char *to, __u64 from)
+{
+	long n = bpf_probe_read_user_str(to, STRING_MAX, (void *)from);
+
+	/* Before 6.13 an empty string counts 0, and its zero is not copied. */
+	if (n == 0) {
+		to[0] = 0;
+		n = 1;
+	}
+	return n;
+}
+
 /* The paths of a call as it was given them. By now the kernel has read them, so they are in memory. */
 static __always_inline void tell_strings(struct task_struct *me, struct call *c, long ret, __u64 now)
 {
@@ -97,7 +110,7 @@ static __always_inline void tell_strings(struct task_struct *me, struct call *c,
 	if (!s)
 		return;
 	data = (char *)(&s->strings + 1);
-	n = bpf_probe_read_user_str(data, STRING_MAX, (void *)c->args[shape >> SHAPE_PATH & 7]);
+	n = read_string(data, c->args[shape >> SHAPE_PATH & 7]);
 	if (n > 0)
 		used = bounded(n, STRING_MAX);
 	s->strings.len[0] = used;
@@ -106,8 +119,7 @@ static __always_inline void tell_strings(struct task_struct *me, struct call *c,
 	if ((shape >> SHAPE_PATH2 & 7) != 7) {
 		char *second = data + bounded(used, STRING_MAX);
 
-		n = bpf_probe_read_user_str(second, STRING_MAX,
-					    (void *)c->args[shape >> SHAPE_PATH2 & 7]);
+		n = read_string(second, c->args[shape >> SHAPE_PATH2 & 7]);
 		if (n > 0) {
 			s->strings.len[1] = n;
 			relative |= n > 1 && second[0] != '/';

@@ -3,21 +3,18 @@
 //! Prints `ready` when its terminal is raw. Ends with its terminal.
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::stdio::{stdin, stdout};
+use rustix::io::Errno;
+use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 #[derive(Debug, Parser)]
 struct Options {
-    /// Sleep between being woken and reading, µs.
-    #[arg(long, default_value_t = 0)]
-    late_us: u64,
     /// Sleep between reading and printing, µs.
     #[arg(long, default_value_t = 0)]
     sleep_us: u64,
@@ -47,23 +44,24 @@ fn main() -> io::Result<()> {
     let mut modes = tcgetattr(stdin())?;
     modes.make_raw();
     tcsetattr(stdin(), OptionalActions::Now, &modes)?;
-    write(b"ready\r\n")?;
+    // Without std's buffers, but through the C library, so that a preloaded one sees each call.
+    let mut terminal = File::from(stdin().try_clone_to_owned()?);
+    terminal.write_all(b"ready\r\n")?;
     let mut keys = [0; 4096];
     loop {
         let fd = stdin();
         let mut ready = [PollFd::new(&fd, PollFlags::IN)];
         match poll(&mut ready, None) {
-            Err(rustix::io::Errno::INTR) => continue,
+            Err(Errno::INTR) => continue,
             other => other?,
         };
-        let began = Instant::now();
-        nap(options.late_us);
-        let mut delay = began.elapsed();
-        let len = match rustix::io::read(stdin(), &mut keys) {
+        let len = match terminal.read(&mut keys) {
             // The terminal is gone.
-            Ok(0) | Err(rustix::io::Errno::IO) => return Ok(()),
+            Ok(0) => return Ok(()),
+            Err(e) if e.raw_os_error() == Some(Errno::IO.raw_os_error()) => return Ok(()),
             Ok(len) => len,
-            Err(e) => return Err(e.into()),
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
         };
         let began = Instant::now();
         nap(options.sleep_us);
@@ -74,14 +72,12 @@ fn main() -> io::Result<()> {
         if let Some(pages) = &cold {
             pages.touch(options.faults)?;
         }
-        if options.late_us == 0 {
-            delay = began.elapsed();
-        }
+        let delay = began.elapsed();
         if let Some(log) = &mut log {
             writeln!(log, "{}", delay.as_nanos())?;
         }
         if !options.silent {
-            write(&keys[..len])?;
+            terminal.write_all(&keys[..len])?;
         }
     }
 }
@@ -90,14 +86,6 @@ fn nap(us: u64) {
     if us != 0 {
         std::thread::sleep(Duration::from_micros(us));
     }
-}
-
-fn write(mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let n = rustix::io::write(stdout().as_fd(), bytes)?;
-        bytes = bytes.get(n..).unwrap_or_default();
-    }
-    Ok(())
 }
 
 /// Pages of a file that have to come from the disk each time.

@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod cli;
 pub mod commands;
+pub mod daemon;
 pub mod doctor;
 pub mod echo;
 pub mod escape;

@@ -1,6 +1,7 @@
 //! Privileges that are not needed any more are given up, and files belong to whoever asked for them.
 
 use std::io;
+use std::sync::mpsc::{Sender, channel};
 
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
@@ -18,6 +19,8 @@ pub struct Need {
     pub others_sockets: bool,
     /// End a command that may have become another user.
     pub end_command: bool,
+    /// Load more programs: find `flush_to_ldisc`, switch on the kernel's run-time statistics.
+    pub load: bool,
 }
 
 impl Need {
@@ -30,6 +33,9 @@ impl Need {
         if self.kernel.is_some_and(|k| k < UPROBE_MULTI) {
             keep |= CapabilitySet::SYS_ADMIN;
         }
+        if self.load {
+            keep |= CapabilitySet::SYSLOG | CapabilitySet::SYS_ADMIN;
+        }
         if self.others_sockets {
             keep |= CapabilitySet::DAC_OVERRIDE;
         }
@@ -41,13 +47,17 @@ impl Need {
 }
 
 /// Gives up, for good, every capability of this thread that is not needed. To be called while there is no
-/// other thread.
+/// other thread, but for those of [`unprivileged`].
 ///
 /// # Errors
 /// The kernel refuses, which it does for no reason known.
 pub fn keep(need: Need) -> io::Result<()> {
+    keep_only(need.capabilities())
+}
+
+fn keep_only(keep: CapabilitySet) -> io::Result<()> {
     let has = capabilities(None)?;
-    let kept = has.permitted & need.capabilities();
+    let kept = has.permitted & keep;
     clear_ambient_capability_set()?;
     set_capabilities(
         None,
@@ -58,6 +68,34 @@ pub fn keep(need: Need) -> io::Result<()> {
         },
     )?;
     Ok(())
+}
+
+/// Whose the files are that are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    /// Of the user who called sudo, if that is how we were started.
+    Callers,
+    /// Ours: a daemon's.
+    Ours,
+}
+
+/// Runs `f` on a thread without any capability, in the name of that user as far as files go. Threads
+/// that `f` starts stay so: a recorder's writer, which opens files for as long as it records.
+///
+/// # Errors
+/// The thread cannot be started, or keeps what it is to give up.
+pub fn unprivileged<T: Send>(files: Files, f: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || {
+            let _invoker = (files == Files::Callers).then(AsInvoker::begin);
+            keep_only(CapabilitySet::empty())?;
+            Ok(f())
+        })?;
+        match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// While it lives, files that this thread makes or opens are made and opened by the user who called
@@ -97,6 +135,50 @@ fn switch(uid: libc::uid_t, gid: libc::gid_t) -> (libc::uid_t, libc::gid_t) {
     (uid.cast_unsigned(), gid.cast_unsigned())
 }
 
+/// A thread for whatever is done with files while privileges are given up elsewhere: it is the user who
+/// called sudo for the file system, for good, and has no privilege of its own. Threads that it starts
+/// are the same.
+#[derive(Debug)]
+pub struct Filer(Sender<Box<dyn FnOnce() + Send>>);
+
+impl Filer {
+    /// Starts it: before [`keep`], after which nobody can become another user any more.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn begin() -> io::Result<Filer> {
+        let (jobs, to_do) = channel::<Box<dyn FnOnce() + Send>>();
+        std::thread::Builder::new()
+            .name("files".into())
+            .spawn(move || {
+                let _for_good = AsInvoker::begin();
+                // With anything left nothing is done there.
+                if keep_only(CapabilitySet::empty()).is_ok() {
+                    to_do.iter().for_each(|job| job());
+                }
+            })?;
+        Ok(Filer(jobs))
+    }
+
+    /// Has it done there, and waits.
+    ///
+    /// # Errors
+    /// It panicked.
+    pub fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let (done, answer) = channel();
+        let gone = || io::Error::other("the thread for files is gone");
+        let job = Box::new(move || {
+            // Nobody waits any more: then nobody wants it.
+            let _ = done.send(job());
+        });
+        self.0.send(job).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +201,38 @@ mod tests {
             ..new
         };
         assert!(wrapped.capabilities().contains(CapabilitySet::KILL));
+    }
+
+    #[test]
+    fn what_an_unprivileged_thread_starts_has_nothing_and_we_keep_ours() {
+        let before = capabilities(None).expect("ours");
+        let theirs = unprivileged(Files::Callers, || {
+            let started = std::thread::spawn(|| capabilities(None).expect("its"));
+            [
+                capabilities(None).expect("its"),
+                started.join().expect("ends"),
+            ]
+        });
+        for has in theirs.expect("a thread") {
+            assert!(has.permitted.is_empty() && has.effective.is_empty());
+        }
+        assert_eq!(
+            capabilities(None).expect("ours").permitted,
+            before.permitted
+        );
+    }
+
+    #[test]
+    fn the_thread_for_files_has_no_privileges() {
+        let files = Filer::begin().expect("a thread");
+        let has = files
+            .run(|| capabilities(None))
+            .expect("an answer")
+            .expect("capabilities");
+        assert_eq!(has.permitted, CapabilitySet::empty());
+        let caller = capabilities(None).expect("capabilities");
+        let root = rustix::process::geteuid().is_root();
+        assert_eq!(!caller.permitted.is_empty(), root, "only there");
     }
 
     #[test]

@@ -71,7 +71,12 @@ const RUNS: [Run; 3] = [
             without("attach_sched", &["bpftrace", "runqlat"]),
             all("attach_hops"),
             // Throttled time: 6.1 tells none (docs/kernels.md). A changed class is the same everywhere.
-            without("attach_echo", &["throttled", "changed_class"]),
+            without("attach_echo", &["changed_class"]),
+            // Those need tools that are not here.
+            without(
+                "record_calls",
+                &["strace", "filters", "sums_up", "never_returns"],
+            ),
             // Those are many runs of what the kernel has no part in.
             without("attach_life", &["hostile", "wrapped", "schema", "refused"]),
         ],
@@ -111,7 +116,7 @@ const fn special(name: &'static str, suites: &'static [Suite]) -> Run {
 }
 
 const DTRACE: Run = special("dtrace", &[all("dtrace")]);
-const SCENARIOS: Run = special("scenarios", &[all("scenarios")]);
+const SCENARIOS: Run = special("scenarios", &[all("scenarios"), all("counted_causes")]);
 
 /// Runs what was asked for, a set of checks or `SET:PART` for the tests in whose name PART is; on a
 /// kernel that is too old, that this is said.

@@ -1,5 +1,8 @@
 //! Paints the screen to the outer terminal: only what differs from what it shows already.
 
+use std::io::Write;
+use std::ops::Range;
+
 use phux_perf::hop;
 
 use crate::perf::Stopwatch;
@@ -72,11 +75,11 @@ impl Painter {
         let rows = self.size.rows;
         match damage {
             Some(damaged) => {
-                for row in damaged.into_iter().filter(|row| *row < rows) {
-                    self.paint_row(row, screen, out);
+                for (row, columns) in damaged.into_iter().filter(|(row, _)| *row < rows) {
+                    self.paint_row(row, columns, screen, out);
                 }
             }
-            None => (0..rows).for_each(|row| self.paint_row(row, screen, out)),
+            None => (0..rows).for_each(|row| self.paint_row(row, 0..usize::MAX, screen, out)),
         }
         hop!(PAINT_ROWS, start.micros(), 0u32, self.seq);
         let start = Stopwatch::start();
@@ -85,7 +88,14 @@ impl Painter {
         hop!(PAINT_CHROME, start.micros(), 0u32, self.seq);
     }
 
-    fn paint_row(&mut self, row: u16, screen: &Screen<StdSyncHandler>, out: &mut Vec<u8>) {
+    /// Paints what differs within these columns.
+    fn paint_row(
+        &mut self,
+        row: u16,
+        columns: Range<usize>,
+        screen: &Screen<StdSyncHandler>,
+        out: &mut Vec<u8>,
+    ) {
         let width = usize::from(self.size.cols);
         let blank = Cell::default();
         let new = if row < screen.size().rows {
@@ -98,25 +108,30 @@ impl Painter {
         let shown = &mut self.cells[from..from + width];
         let wanted = |column: usize| new.get(column).unwrap_or(&blank);
         let differs = |column: &usize| shown[*column] != *wanted(*column);
-        let Some(mut first) = (0..width).find(differs) else {
+        let columns = columns.start..columns.end.min(width);
+        let Some(mut first) = columns.clone().find(differs) else {
             return;
         };
-        let last = (0..width).rev().find(differs).unwrap_or(first);
+        let last = columns.rev().find(differs).unwrap_or(first);
         if first > 0 && wanted(first).flags.contains(Flags::WIDE_CHAR_SPACER) {
             first -= 1;
         }
-        let used = new
-            .iter()
-            .rposition(|cell| *cell != blank)
-            .map_or(0, |last| last + 1);
-        out.extend_from_slice(format!("\x1b[{};{}H", row + 1, first + 1).as_bytes());
+        // Where the last of them is blank the row may be so to its end, which one sequence erases.
+        let used = if *wanted(last) == blank {
+            new.iter()
+                .rposition(|cell| *cell != blank)
+                .map_or(0, |last| last + 1)
+        } else {
+            last + 1
+        };
+        let _ = write!(out, "\x1b[{};{}H", row + 1, first + 1);
         let end = (last + 1).min(used.max(first));
         self.pen.put_cells(out, new, first..end);
         if last >= end {
             self.pen.take(out, &blank);
             out.extend_from_slice(b"\x1b[K");
         }
-        for (column, cell) in shown.iter_mut().enumerate().skip(first) {
+        for (column, cell) in shown.iter_mut().enumerate().take(last + 1).skip(first) {
             let wanted = new.get(column).unwrap_or(&blank);
             if cell != wanted {
                 cell.clone_from(wanted);
@@ -146,10 +161,10 @@ impl Painter {
         let new = &self.chrome;
         if new.mouse != old.mouse {
             if old.mouse != 0 {
-                out.extend_from_slice(format!("\x1b[?{}l\x1b[?1006l", old.mouse).as_bytes());
+                let _ = write!(out, "\x1b[?{}l\x1b[?1006l", old.mouse);
             }
             if new.mouse != 0 {
-                out.extend_from_slice(format!("\x1b[?{}h\x1b[?1006h", new.mouse).as_bytes());
+                let _ = write!(out, "\x1b[?{}h\x1b[?1006h", new.mouse);
             }
         }
         if new.focus != old.focus {
@@ -162,15 +177,15 @@ impl Painter {
         if new.title != old.title {
             let title = new.title.as_deref().unwrap_or_default();
             let plain: String = title.chars().filter(|c| !c.is_control()).collect();
-            out.extend_from_slice(format!("\x1b]2;{plain}\x1b\\").as_bytes());
+            let _ = write!(out, "\x1b]2;{plain}\x1b\\");
         }
         match (old.cursor, new.cursor) {
             (Some(_), None) => out.extend_from_slice(b"\x1b[?25l"),
             (old, Some((col, row, style))) if moved || old != new.cursor => {
                 if old.map_or(0, |(_, _, style)| style) != style {
-                    out.extend_from_slice(format!("\x1b[{style} q").as_bytes());
+                    let _ = write!(out, "\x1b[{style} q");
                 }
-                out.extend_from_slice(format!("\x1b[{};{}H", row + 1, col + 1).as_bytes());
+                let _ = write!(out, "\x1b[{};{}H", row + 1, col + 1);
                 if old.is_none() {
                     out.extend_from_slice(b"\x1b[?25h");
                 }

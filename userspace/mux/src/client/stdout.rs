@@ -1,15 +1,14 @@
 //! Writes to the outer terminal: at once where that does not block, else through the thread
 //! `phux-stdout`, so that a slow terminal does not stall the client.
 
-use std::io::{PipeWriter, Write};
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io::{ErrorKind, PipeWriter, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use phux_perf::hop;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use rustix::stdio::stdout;
 
 use crate::perf::client::{
@@ -52,7 +51,7 @@ pub(super) struct Stdout {
     shared: Arc<Shared>,
     /// The terminal again, opened so that it does not block: the mode of standard output itself
     /// belongs to the shell as well. `None` where it cannot be opened.
-    at_once: Option<OwnedFd>,
+    at_once: Option<File>,
 }
 
 impl Stdout {
@@ -60,14 +59,16 @@ impl Stdout {
     pub(super) fn start(idle: PipeWriter) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let for_thread = Arc::clone(&shared);
+        // Std's own standard output has a buffer.
+        let terminal = File::from(stdout().try_clone_to_owned()?);
         std::thread::Builder::new()
             .name("phux-stdout".into())
-            .spawn(move || write_all_pending(&for_thread, idle))?;
+            .spawn(move || write_all_pending(&for_thread, &terminal, idle))?;
         let at_once = rustix::termios::ttyname(stdout(), Vec::new()).and_then(|name| {
             let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             rustix::fs::open(name, flags, Mode::empty())
         });
-        let at_once = at_once.ok();
+        let at_once = at_once.ok().map(File::from);
         Ok(Self { shared, at_once })
     }
 
@@ -117,7 +118,7 @@ impl Stdout {
 
     /// Writes what the terminal takes without a wait, and returns how much that was.
     fn write_at_once(&self, bytes: &[u8]) -> usize {
-        let written = self.at_once.as_ref().map(|fd| rustix::io::write(fd, bytes));
+        let written = self.at_once.as_ref().map(|mut to| to.write(bytes));
         // What went wrong, if it did, the thread finds out.
         written.and_then(Result::ok).unwrap_or(0)
     }
@@ -137,7 +138,7 @@ impl Stdout {
 }
 
 /// The thread.
-fn write_all_pending(shared: &Shared, mut idle: PipeWriter) {
+fn write_all_pending(shared: &Shared, terminal: &File, mut idle: PipeWriter) {
     perf::promote("phux-stdout");
     let mut taken = Vec::new();
     let mut pending = shared.lock();
@@ -169,7 +170,7 @@ fn write_all_pending(shared: &Shared, mut idle: PipeWriter) {
             hop!(STDOUT_QUEUE_WAIT, since.micros(), 0u32, seq);
         }
         let start = Stopwatch::start();
-        match write_all(&taken) {
+        match write_all(terminal, &taken) {
             Ok(()) => STDOUT_WRITTEN.add(taken.len() as u64),
             Err(_) => STDOUT_ERRORS.increment(),
         }
@@ -179,14 +180,14 @@ fn write_all_pending(shared: &Shared, mut idle: PipeWriter) {
     }
 }
 
-fn write_all(mut bytes: &[u8]) -> rustix::io::Result<()> {
+fn write_all(mut to: &File, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::write(stdout(), bytes) {
+        match to.write(bytes) {
             Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
                 // Somebody else has set the terminal to non-blocking.
-                let mut fds = [PollFd::from_borrowed_fd(stdout(), PollFlags::OUT)];
+                let mut fds = [PollFd::new(&to, PollFlags::OUT)];
                 rustix::event::poll(&mut fds, None)?;
             }
             Err(e) => return Err(e),

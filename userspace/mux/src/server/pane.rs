@@ -278,7 +278,7 @@ impl Actor {
         };
         self.screen.resize(size);
         *self.pane.size.borrow_mut() = size;
-        if let Err(e) = pty::set_size(&self.pty.master, size) {
+        if let Err(e) = pty::set_size(&*self.pty.master, size) {
             log::debug!("pane {}: cannot set the size: {e}", self.pane.id);
         }
         // No receivers, no clients.

@@ -1,6 +1,7 @@
 //! A PTY with a child on it.
 
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::term::Size;
 #[derive(Debug)]
 pub(super) struct Pty {
     /// Does not block: who has to wait polls.
-    pub(super) master: Arc<OwnedFd>,
+    pub(super) master: Arc<File>,
     pub(super) child: tokio::process::Child,
 }
 
@@ -83,12 +84,12 @@ pub(super) fn spawn(spawn: Spawn<'_>) -> anyhow::Result<Pty> {
     let child = tokio::process::Command::from(command)
         .spawn()
         .with_context(|| format!("cannot run {}", argv[0]))?;
-    let master = Arc::new(master);
+    let master = Arc::new(File::from(master));
     Ok(Pty { master, child })
 }
 
 /// Tells the child how large its terminal is.
-pub(super) fn set_size(master: &OwnedFd, size: Size) -> rustix::io::Result<()> {
+pub(super) fn set_size(master: impl AsFd, size: Size) -> rustix::io::Result<()> {
     let Size { cols, rows } = size;
     let winsize = Winsize {
         ws_row: rows,
@@ -101,7 +102,7 @@ pub(super) fn set_size(master: &OwnedFd, size: Size) -> rustix::io::Result<()> {
 
 /// A PTY without a child: the server's end, and the other one in raw mode.
 #[cfg(test)]
-pub(super) fn raw_pair() -> (Arc<OwnedFd>, std::fs::File) {
+pub(super) fn raw_pair() -> (Arc<File>, File) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = rustix::pty::openpt(flags).expect("PTY");
     rustix::pty::unlockpt(&master).expect("unlockpt");
@@ -112,5 +113,5 @@ pub(super) fn raw_pair() -> (Arc<OwnedFd>, std::fs::File) {
     termios.make_raw();
     rustix::termios::tcsetattr(&slave, OptionalActions::Now, &termios).expect("raw");
     rustix::io::ioctl_fionbio(&master, true).expect("non-blocking");
-    (Arc::new(master), slave.into())
+    (Arc::new(master.into()), slave.into())
 }

@@ -2,8 +2,8 @@
 //! reads by itself, so that an echo does not have to wake two threads. When there is more, the
 //! thread `phux-pty-reader` reads ahead of it, and parks once there is nothing for a moment.
 
-use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc as sync_mpsc;
@@ -49,7 +49,7 @@ enum FromThread {
 /// Reads, and counts what it has read.
 struct Source {
     pane: u32,
-    master: Arc<OwnedFd>,
+    master: Arc<File>,
     buf: Vec<u8>,
     /// Numbers the reads, whoever makes them.
     seq: Arc<AtomicU64>,
@@ -69,9 +69,9 @@ impl Source {
     /// What is there; `Ok(None)` at the end, `WouldBlock` where there is nothing yet.
     fn read(&mut self) -> std::io::Result<Option<Chunk>> {
         let len = loop {
-            match rustix::io::read(&self.master, &mut self.buf[..]) {
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Err(ErrorKind::WouldBlock.into()),
+            match (&*self.master).read(&mut self.buf) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(e),
                 // Linux ends a PTY with EIO, other systems with nothing to read.
                 Ok(0) | Err(_) => return Ok(None),
                 Ok(len) => break len,
@@ -90,7 +90,7 @@ impl Source {
 pub(super) struct PtyReader {
     source: Source,
     /// There while the actor reads by itself; else the thread does.
-    own: Option<AsyncFd<Arc<OwnedFd>>>,
+    own: Option<AsyncFd<Arc<File>>>,
     queue: mpsc::Receiver<FromThread>,
     /// Tells the thread to go on.
     resume: sync_mpsc::SyncSender<()>,
@@ -101,7 +101,7 @@ impl PtyReader {
     ///
     /// # Errors
     /// Where the system has no room for a thread.
-    pub(super) fn start(pane: u32, master: &Arc<OwnedFd>) -> std::io::Result<Self> {
+    pub(super) fn start(pane: u32, master: &Arc<File>) -> std::io::Result<Self> {
         let (sender, queue) = mpsc::channel(CHUNK_QUEUE);
         // Room for the one word that a parked thread waits for.
         let (resume, resumed) = sync_mpsc::sync_channel(1);
@@ -186,7 +186,7 @@ impl PtyReader {
     fn take_over(&mut self) {
         AT_WORK.fetch_sub(1, Ordering::Relaxed);
         let master = Arc::clone(&self.source.master);
-        // SAFETY: `Arc<OwnedFd>` always gives the same descriptor, and the one that is moved into
+        // SAFETY: `Arc<File>` always gives the same descriptor, and the one that is moved into
         // the AsyncFd keeps it open for as long as it is registered.
         let own = unsafe { AsyncFd::register_with_interest(master, Interest::READABLE) };
         match own {

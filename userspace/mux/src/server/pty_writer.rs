@@ -1,7 +1,8 @@
 //! From the actor to the child: at once where that does not block, else through the thread
 //! `phux-pty-writer`, which waits for as long as the child does not read.
 
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,7 +30,7 @@ pub(super) struct ToChild {
 #[derive(Debug)]
 pub(super) struct PtyWriter {
     pane: u32,
-    master: Arc<OwnedFd>,
+    master: Arc<File>,
     queue: mpsc::Sender<ToChild>,
     /// Pieces that the thread has not written yet. Only the actor adds to it.
     in_flight: Arc<AtomicUsize>,
@@ -41,7 +42,7 @@ impl PtyWriter {
     ///
     /// # Errors
     /// Where the system has no room for a thread.
-    pub(super) fn start(pane: u32, master: &Arc<OwnedFd>) -> std::io::Result<Self> {
+    pub(super) fn start(pane: u32, master: &Arc<File>) -> std::io::Result<Self> {
         let (queue, receiver) = mpsc::channel(WRITER_QUEUE);
         let in_flight = Arc::<AtomicUsize>::default();
         let (fd, left) = (Arc::clone(master), Arc::clone(&in_flight));
@@ -71,7 +72,7 @@ impl PtyWriter {
         if self.in_flight.load(Ordering::Acquire) == 0 {
             let waited = input.queued_at.micros();
             let start = Stopwatch::start();
-            match rustix::io::write(&self.master, &input.data) {
+            match (&*self.master).write(&input.data) {
                 Ok(n) if n == input.data.len() => {
                     hop!(INPUT_WRITER_QUEUE_WAIT, waited, self.pane, input.seq);
                     hop!(INPUT_PTY_WRITE, start.micros(), self.pane, input.seq);
@@ -110,7 +111,7 @@ impl PtyWriter {
 /// The thread.
 fn write_all_queued(
     pane: u32,
-    master: &OwnedFd,
+    master: &File,
     mut queue: mpsc::Receiver<ToChild>,
     left: &AtomicUsize,
 ) {
@@ -132,16 +133,16 @@ fn write_all_queued(
 }
 
 /// Waits for as long as the child does not read: that is what the thread is for.
-fn write_all(master: &OwnedFd, mut bytes: &[u8]) -> rustix::io::Result<()> {
+fn write_all(mut master: &File, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        match rustix::io::write(master, bytes) {
+        match master.write(bytes) {
             Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let mut fds = [PollFd::new(master, PollFlags::OUT)];
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                let mut fds = [PollFd::new(&master, PollFlags::OUT)];
                 match rustix::event::poll(&mut fds, None) {
                     Ok(_) | Err(Errno::INTR) => {}
-                    Err(e) => return Err(e),
+                    Err(e) => return Err(e.into()),
                 }
             }
             Err(e) => return Err(e),

@@ -5,6 +5,7 @@ mod dump;
 mod pen;
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use alacritty_terminal::event::{Event, EventListener, WindowSize};
@@ -179,13 +180,17 @@ impl<T: Timeout> Screen<T> {
         &self.term.grid()[line][..]
     }
 
-    /// The rows that may have changed since the last call; `None` for all of them.
-    pub(crate) fn take_damage(&mut self) -> Option<Vec<u16>> {
+    /// What may have changed since the last call: rows, and of each the columns; `None` for all.
+    pub(crate) fn take_damage(&mut self) -> Option<Vec<(u16, Range<usize>)>> {
         let rows = match self.term.damage() {
             TermDamage::Full => None,
             TermDamage::Partial(lines) => Some(
                 lines
-                    .filter_map(|line| u16::try_from(line.line).ok())
+                    .filter_map(|line| {
+                        // The other half of a wide character changes with it.
+                        let columns = line.left.saturating_sub(1)..line.right.saturating_add(2);
+                        Some((u16::try_from(line.line).ok()?, columns))
+                    })
                     .collect(),
             ),
         };

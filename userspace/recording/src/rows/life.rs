@@ -21,6 +21,10 @@ record! {
         relation: u32 = Delta,
         /// Its name.
         name: Name = Dictionary,
+        /// Of an exit: the thread's number when it was first seen, as in table `threads`.
+        first_tid: u32 = Dictionary,
+        /// Of an exit: CLOCK_MONOTONIC of the thread's start, as in table `threads`.
+        start_time: u64 = Delta,
         /// Of an exit: it was the last thread of its process.
         last: bool = Plain,
         /// Of an exit: status as wait(2) has it.
@@ -69,6 +73,9 @@ record! {
         options: Name = Dictionary,
         /// How each thing was measured, JSON.
         backends: Name = Dictionary,
+        /// What a report tells besides the tables, JSON: processes, who held the PTYs, placements,
+        /// notes, cost. Empty while it runs, and of one that was killed.
+        details: Name = Dictionary,
         /// How it ended: `running`, `finished`, `killed`, or the error that ended it.
         outcome: Name = Dictionary,
         /// Last moment that it has rows of; missing while it runs.

@@ -30,7 +30,7 @@ record! {
         waits: u64 = Delta,
         /// Their sum, ns.
         wait_ns: u64 = Delta,
-        /// The longest, ns.
+        /// The longest of the recording so far, ns.
         wait_max_ns: u64 = Delta,
         /// Switches because it blocked.
         voluntary: u64 = Delta,
@@ -50,28 +50,31 @@ record! {
         rt_priority: u8 = Delta,
         /// Control group.
         cgroup: Name = Dictionary,
-        /// It has ended; then `ts + dur` is when.
+        /// It has ended.
         exited: bool = Plain,
+        /// When, CLOCK_MONOTONIC ns; 0 while it lives, and of a sum.
+        ended_at: u64 = Delta,
         /// Status as wait(2) has it.
         exit_code: u32 = Delta,
-        /// How many ended threads are summed here; 0: a thread of its own.
+        /// By how many the ended threads grew that are summed here; of a thread of its own 0.
         threads: u64 = Delta,
     }
 }
 
 record! {
-    /// One non-empty bucket of a histogram of 504 buckets (`phux_perf::Histogram`), as it grew in
-    /// the interval that began at `ts`. A histogram with samples has one row more, `bucket` −1,
-    /// with its sum, smallest and largest.
+    /// One bucket of a histogram of 504 buckets (`phux_perf::Histogram`) that grew in the interval that
+    /// began at `ts`. The histogram has one row more, before them, `bucket` −1: how its count and sum
+    /// grew, and its smallest and largest so far.
     Bucket in buckets, columns BucketColumns {
-        /// What the histogram is of: `thread`, `pty`, `flush`, `hop`, `metric`.
+        /// What the histogram is of: `thread`, `pty`, `flush`, `hop`, `metric`; `probe` is what the
+        /// kernel has of the probe with a metric's name between the same two looks.
         scope: Name = Dictionary,
-        /// Which figure: `wait`, `size`, `duration`, `run`, `reader_wait`, or the probe's or
-        /// metric's name.
+        /// Which figure: `wait`, `size`, `duration`, `empty` (calls that moved nothing: only their
+        /// count), `run`, `reader_wait`, or the probe's or metric's name.
         name: Name = Dictionary,
-        /// Process; 0: none.
+        /// Process; 0: none. Of a PTY the one that read or wrote last.
         pid: u32 = Dictionary,
-        /// Thread; 0: none.
+        /// Thread; 0: none, or ended threads summed by name.
         tid: u32 = Dictionary,
         /// Device of the devpts instance; 0: none.
         devpts: u32 = Dictionary,
@@ -87,9 +90,9 @@ record! {
         count: u64 = Delta,
         /// Row −1: sum of all samples.
         sum: u64 = Delta,
-        /// Row −1: the smallest.
+        /// Row −1: the smallest so far.
         min: u64 = Delta,
-        /// Row −1: the largest.
+        /// Row −1: the largest so far.
         max: u64 = Delta,
     }
 }
@@ -116,7 +119,7 @@ record! {
         name: Name = Dictionary,
         /// Its time on the CPU meanwhile, ns.
         ns: u64 = Delta,
-        /// Its slices; of a waker the wake-ups.
+        /// Its slices; of a waker the wake-ups, or the works that it queued.
         count: u64 = Delta,
         /// Some of its pids, `1,2,3`; a last `+` says that there were more.
         pids: Name = Dictionary,
@@ -126,6 +129,8 @@ record! {
         nice: i8 = Delta,
         /// 1 … 99 for FIFO and RR.
         rt_priority: u8 = Delta,
+        /// Id of its cgroup: see table `cgroups`; 0: not known.
+        cgroup: u64 = Dictionary,
     }
 }
 
@@ -149,5 +154,7 @@ record! {
         sum: u64 = Delta,
         /// A histogram's or gauge's largest.
         max: u64 = Delta,
+        /// There is a probe of that name: its values are in `buckets`, scope `probe`.
+        probe: bool = Plain,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
@@ -15,7 +15,7 @@ const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY);
 
 /// The user as whom this thread makes files: under sudo not the effective one, see setfsuid(2).
-fn file_system_uid() -> u32 {
+pub(crate) fn file_system_uid() -> u32 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let uids = status.lines().find_map(|l| l.strip_prefix("Uid:"));
     let of_files = uids.and_then(|l| l.split_ascii_whitespace().nth(3)?.parse().ok());
@@ -64,9 +64,7 @@ impl Folder {
             }
         }
         let folder = self.open_in(name)?;
-        let stat = rustix::fs::fstat(&folder.fd)
-            .map_err(|e| Error::io(path.display().to_string(), e.into()))?;
-        if stat.st_uid != file_system_uid() {
+        if folder.owner()? != file_system_uid() {
             return Err(Error::Unsafe {
                 path,
                 why: "this folder is another user's",
@@ -135,6 +133,25 @@ impl Folder {
         }
     }
 
+    /// Removes an empty folder in it: whether it is gone. One that is not empty, or a link, stays.
+    pub(crate) fn remove_folder(&self, name: &str) -> Result<bool, Error> {
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(true),
+            Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::NOTDIR) => Ok(false),
+            Err(e) => Err(Error::io(
+                format!("cannot remove {}", self.describe(name)),
+                e.into(),
+            )),
+        }
+    }
+
+    /// Whose it is.
+    pub(crate) fn owner(&self) -> Result<u32, Error> {
+        let stat = rustix::fs::fstat(&self.fd)
+            .map_err(|e| Error::io(self.path.display().to_string(), e.into()))?;
+        Ok(stat.st_uid)
+    }
+
     /// Makes renames in it outlast a power cut.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(self.fd.as_fd())?)
@@ -190,6 +207,12 @@ impl Folder {
 
     fn describe(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
+    }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

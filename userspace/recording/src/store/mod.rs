@@ -8,6 +8,7 @@ mod part;
 mod recorder;
 mod recover;
 mod ring;
+mod stored;
 pub(crate) mod walk;
 pub(crate) mod whole;
 mod writer;
@@ -16,6 +17,7 @@ pub use encode::Codec;
 pub use layout::RunId;
 pub use recorder::{Mode, Options, Recorder, Ring, Stats};
 pub use recover::{Recovered, recover};
+pub use stored::{Stored, remove, stored};
 
 /// Outcome of a recording that is not over.
 pub(crate) const RUNNING: &str = "running";

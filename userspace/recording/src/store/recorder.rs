@@ -17,7 +17,7 @@ use super::recover::recover;
 use super::walk;
 use super::writer::Writer;
 use crate::Error;
-use crate::rows::{Inbox, Record, Run, Table};
+use crate::rows::{Inbox, Name, Record, Run, Table};
 
 /// Room that is kept for footers: 64 row groups of the widest table need 0.3 MiB.
 const BALLAST: u64 = 1 << 20;
@@ -120,6 +120,8 @@ pub(crate) struct State {
     /// Triggers so far, and how many of them are done.
     pub(crate) triggers: u64,
     pub(crate) dumps: u64,
+    /// See [`Run::details`].
+    pub(crate) details: Name,
     /// No more rows will come.
     pub(crate) stop: bool,
     /// The writer has ended.
@@ -313,6 +315,11 @@ impl Recorder {
             ring_bytes: state.ring_bytes,
             dumps: state.dumps,
         }
+    }
+
+    /// What the run's row is to say besides, when the recording ends: see [`Run::details`].
+    pub fn describe(&self, details: Name) {
+        self.shared.lock().details = details;
     }
 
     /// Ends the recording and waits until all is written. Its row of table `run`.

@@ -64,7 +64,7 @@ pub fn recover(dir: &Path) -> Result<Recovered, Error> {
 }
 
 /// Recordings whose recorder holds its lock.
-fn living(root: &Folder) -> Result<BTreeSet<RunId>, Error> {
+pub(crate) fn living(root: &Folder) -> Result<BTreeSet<RunId>, Error> {
     let mut living = BTreeSet::new();
     for (name, _) in root.list()? {
         let Some(run) = layout::run_of_lock(&name) else {

@@ -393,6 +393,7 @@ impl Writer {
             super::walk::extent(&self.place.root, self.place.run)?.rows
         };
         self.run.outcome = outcome.into();
+        self.run.details = std::mem::take(&mut self.shared.lock().details);
         self.run.end = Some(Now::get().mono);
         self.write_run(true)
     }

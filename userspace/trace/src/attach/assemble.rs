@@ -7,11 +7,13 @@ use probe_ebpf::events;
 
 use super::hops::Hops;
 use super::processes::{Processes, relation};
+use crate::probes::Probes;
 use crate::report::agreement;
 use crate::report::model::Cause;
 use crate::report::model::{
     Backend, ChainRow, Cost, Culprit, CulpritKind, Dist, Echoes, End, Flush, HopRow, InProcess, Io,
-    Loss, PtyRow, Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow, Verdict, Waker, Window,
+    Loss, PlacementInfo, Process, PtyRow, Report, SCHEMA_VERSION, SchedClass, Target, ThreadRow,
+    Verdict, Waker, Window,
 };
 use crate::report::verdict::verdict;
 use crate::sched_class::{Placements, Since};
@@ -24,29 +26,70 @@ use crate::target::role::client_unit;
 /// Culprits and wakers told by name in one row; the rest is summed.
 const NAMED: usize = 10;
 
+/// What is known of threads and cgroups besides their sums: of those that are looked at now, or of a recording.
+pub(crate) trait Known {
+    /// What a thread does.
+    fn role(&self, thread: &ThreadStat) -> Option<String>;
+    /// All that decides when it gets a CPU.
+    fn placement(&mut self, thread: &ThreadStat) -> Option<PlacementInfo>;
+    /// The same of the kworker that flushed a PTY last.
+    fn flusher(&mut self, pty: PtyId, towards: Side) -> Option<PlacementInfo>;
+    /// Path of a cgroup.
+    fn cgroup(&mut self, id: u64) -> Option<String>;
+}
+
+/// As it is now.
+pub(crate) struct Now<'a> {
+    pub(crate) processes: &'a Processes,
+    pub(crate) placements: &'a mut Placements,
+    pub(crate) since: Since,
+}
+
+impl Known for Now<'_> {
+    fn role(&self, t: &ThreadStat) -> Option<String> {
+        self.processes.role(t.pid, &t.comm, t.pid == t.tid)
+    }
+
+    fn placement(&mut self, t: &ThreadStat) -> Option<PlacementInfo> {
+        let place = self.placements.of_thread(t.tid)?;
+        let living = (!t.exited).then_some(t.tid);
+        Some(self.placements.info(&place, living, self.since))
+    }
+
+    fn flusher(&mut self, pty: PtyId, towards: Side) -> Option<PlacementInfo> {
+        let place = self.placements.of_flusher(pty, towards)?;
+        Some(self.placements.info(&place, None, self.since))
+    }
+
+    fn cgroup(&mut self, id: u64) -> Option<String> {
+        self.placements.cgroup_name(id)
+    }
+}
+
+/// Values of hops by process and probe, with the number of sites.
+pub(crate) type HopSums = BTreeMap<(u32, String), (u32, Snapshot)>;
+
 /// Everything that a report is made of.
-pub(super) struct Material<'a> {
-    pub(super) last: bool,
-    pub(super) window: Window,
-    pub(super) asked: &'a str,
-    pub(super) state: &'a KernelState,
-    pub(super) placements: &'a mut Placements,
-    pub(super) since: Since,
-    pub(super) processes: &'a Processes,
-    pub(super) holders: &'a [Holder],
-    pub(super) hops: &'a Hops,
-    pub(super) backends: &'a [Backend],
-    pub(super) in_process: Vec<InProcess>,
-    pub(super) cost: Cost,
-    pub(super) echoes: Option<Echoes>,
-    pub(super) slow_echoes: Vec<ChainRow>,
-    pub(super) notes: Vec<String>,
-    /// Said besides where no PTY was seen.
-    pub(super) no_pty_hint: &'a str,
+pub(crate) struct Material<'a> {
+    pub(crate) last: bool,
+    pub(crate) window: Window,
+    pub(crate) asked: &'a str,
+    pub(crate) state: &'a KernelState,
+    pub(crate) known: &'a mut dyn Known,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) holders: &'a [Holder],
+    pub(crate) hops: HopSums,
+    pub(crate) backends: &'a [Backend],
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) in_process: Vec<InProcess>,
+    pub(crate) cost: Cost,
+    pub(crate) echoes: Option<Echoes>,
+    pub(crate) slow_echoes: Vec<ChainRow>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// The report, its verdict included.
-pub(super) fn report(m: Material<'_>) -> Report {
+pub(crate) fn report(m: Material<'_>) -> Report {
     let mut report = Report {
         schema_version: SCHEMA_VERSION,
         last: m.last,
@@ -60,62 +103,44 @@ pub(super) fn report(m: Material<'_>) -> Report {
         },
         target: Target {
             asked: m.asked.to_owned(),
-            processes: m.processes.rows(),
+            processes: m.processes,
         },
         backends: m.backends.to_vec(),
-        losses: losses(m.state),
+        losses: m.losses,
         cost: m.cost,
-        threads: threads(m.state, m.processes, m.placements, m.since),
-        ptys: ptys(m.state, m.holders, m.placements, m.since),
-        hops: hop_rows(m.state, m.hops, &m.in_process),
+        threads: threads(m.state, m.known),
+        ptys: ptys(m.state, m.holders, m.known),
+        hops: hop_rows(m.hops, &m.in_process),
         in_process: m.in_process,
         echoes: m.echoes,
         slow_echoes: m.slow_echoes,
         notes: m.notes,
     };
     if report.ptys.is_empty() {
-        let why = "the target holds no PTY".to_owned() + m.no_pty_hint;
-        report.notes.push(why);
+        report.notes.push("the target holds no PTY".into());
     }
     agreement::mark(&mut report.in_process, &report.losses);
     report.verdict = verdict(&report);
     report
 }
 
-fn threads(
-    state: &KernelState,
-    processes: &Processes,
-    placements: &mut Placements,
-    since: Since,
-) -> Vec<ThreadRow> {
+fn threads(state: &KernelState, known: &mut dyn Known) -> Vec<ThreadRow> {
     let traced = state.threads.values().chain(state.summed.values());
     traced
         .filter(|t| !t.is_quiet())
-        .map(|t| {
-            let place = placements.of_thread(t.tid);
-            let living = (!t.exited).then_some(t.tid);
-            ThreadRow {
-                placement: place.map(|p| placements.info(&p, living, since)),
-                ..thread(t, state.at_ns, processes, placements)
-            }
-        })
+        .map(|t| thread(t, state.at_ns, known))
         .collect()
 }
 
-fn thread(
-    t: &ThreadStat,
-    now: u64,
-    processes: &Processes,
-    placements: &mut Placements,
-) -> ThreadRow {
+fn thread(t: &ThreadStat, now: u64, known: &mut dyn Known) -> ThreadRow {
     ThreadRow {
         pid: t.pid,
         tid: t.tid,
         comm: t.comm.clone(),
-        role: processes.role(t.pid, &t.comm, t.pid == t.tid),
+        role: known.role(t),
         relation: relation(t.relation),
         sched: SchedClass::from(t.sched),
-        placement: None,
+        placement: known.placement(t),
         on_cpu_ns: t.on_cpu_ns,
         blocked_ns: t.blocked_ns,
         voluntary: t.voluntary,
@@ -124,7 +149,7 @@ fn thread(
         wait: Dist::from(&t.wait),
         account: None,
         waiting_ns: t.waiting_ns(now),
-        ran_instead: culprits(&t.blame, placements),
+        ran_instead: culprits(&t.blame, known),
         wakers: wakers(&t.wakers),
         exited: t.exited,
         threads: t.threads.max(1),
@@ -132,7 +157,7 @@ fn thread(
 }
 
 /// Most time first; what has no name, and the names beyond [`NAMED`], as rows of their own.
-fn culprits(blame: &Blame, placements: &mut Placements) -> Vec<Culprit> {
+fn culprits(blame: &Blame, known: &mut dyn Known) -> Vec<Culprit> {
     let nameless = |kind, ns, slices| Culprit {
         kind,
         name: String::new(),
@@ -154,7 +179,7 @@ fn culprits(blame: &Blame, placements: &mut Placements) -> Vec<Culprit> {
             ns: c.ns,
             slices: c.slices,
             sched: Some(SchedClass::from(c.sched)),
-            cgroup: placements.cgroup_name(c.cgroup),
+            cgroup: known.cgroup(c.cgroup),
         })
         .collect();
     rows.sort_by_key(|c| std::cmp::Reverse(c.ns));
@@ -233,12 +258,7 @@ pub(super) fn devpts(pty: PtyId) -> u64 {
     libc::makedev(pty.devpts >> 20, pty.devpts & 0xf_ffff)
 }
 
-fn ptys(
-    state: &KernelState,
-    holders: &[Holder],
-    placements: &mut Placements,
-    since: Since,
-) -> Vec<PtyRow> {
+fn ptys(state: &KernelState, holders: &[Holder], known: &mut dyn Known) -> Vec<PtyRow> {
     let mut ids: BTreeSet<PtyId> = state.io.keys().map(|k| k.pty).collect();
     ids.extend(state.flush.keys().map(|(pty, _)| *pty));
     ids.extend(holders.iter().map(|h| h.pty));
@@ -264,10 +284,9 @@ fn ptys(
     let mut flush = |pty, side| {
         let empty = FlushStat::default();
         let stat = state.flush.get(&(pty, side)).unwrap_or(&empty);
-        let place = placements.of_flusher(pty, side);
         Flush {
-            placement: place.map(|p| placements.info(&p, None, since)),
-            ..flush(stat, placements)
+            placement: known.flusher(pty, side),
+            ..flush(stat, known)
         }
     };
     ids.into_iter()
@@ -309,18 +328,30 @@ fn io(stat: &IoStat) -> Io {
     }
 }
 
-fn flush(stat: &FlushStat, placements: &mut Placements) -> Flush {
+fn flush(stat: &FlushStat, known: &mut dyn Known) -> Flush {
     Flush {
         wait: Dist::from(&stat.wait),
         run: Dist::from(&stat.run),
         reader_wait: Dist::from(&stat.reader_wait),
         queued_by: wakers(&stat.queued_by),
-        ran_instead: culprits(&stat.blame, placements),
+        ran_instead: culprits(&stat.blame, known),
         placement: None,
     }
 }
 
-fn hop_rows(state: &KernelState, hops: &Hops, inside: &[InProcess]) -> Vec<HopRow> {
+/// A metric recorded in several places of the program can have several attached files (a server and a library).
+pub(crate) fn hop_sums(state: &KernelState, hops: &Hops) -> HopSums {
+    let mut sums = HopSums::new();
+    for ((pid, id), values) in &state.hops {
+        let Some(hop) = hops.get(*id) else { continue };
+        let sum = sums.entry((*pid, hop.probe.clone())).or_default();
+        sum.0 += hop.sites;
+        sum.1.merge(values);
+    }
+    sums
+}
+
+fn hop_rows(sums: HopSums, inside: &[InProcess]) -> Vec<HopRow> {
     // A probe carries no unit: the process tells it, if it can be asked.
     let unit = |pid, metric: &str| {
         let process = inside.iter().find(|p| p.pid == pid);
@@ -328,20 +359,12 @@ fn hop_rows(state: &KernelState, hops: &Hops, inside: &[InProcess]) -> Vec<HopRo
         row.map(|r| r.unit.clone())
             .or_else(|| client_unit(metric).map(String::from))
     };
-    // A metric recorded in several places of the program can have several attached files (a server and a library).
-    let mut rows: BTreeMap<(u32, &str), (u32, Snapshot)> = BTreeMap::new();
-    for ((pid, id), values) in &state.hops {
-        let Some(hop) = hops.get(*id) else { continue };
-        let row = rows.entry((*pid, &hop.probe)).or_default();
-        row.0 += hop.sites;
-        row.1.merge(values);
-    }
-    rows.into_iter()
+    sums.into_iter()
         .map(|((pid, probe), (sites, values))| HopRow {
             pid,
-            probe: probe.to_owned(),
             unit: unit(pid, &probe.replace("__", ".")),
             metric: probe.replace("__", "."),
+            probe,
             sites,
             value: Dist::from(&values),
         })
@@ -349,7 +372,9 @@ fn hop_rows(state: &KernelState, hops: &Hops, inside: &[InProcess]) -> Vec<HopRo
 }
 
 /// What each class of losses means for the figures.
-fn losses(state: &KernelState) -> Vec<Loss> {
+///
+/// With a live view `calls` are the records that its pipeline did not understand, and the calls whose file has no name.
+pub(super) fn losses(state: &KernelState, calls: Option<[u64; 2]>) -> Vec<Loss> {
     const CLASSES: [(u32, &str, &str); 7] = [
         (
             events::LOSS_RING_FULL,
@@ -405,10 +430,34 @@ fn losses(state: &KernelState) -> Vec<Loss> {
             meaning: "times a program could not run; some of them concern the target".into(),
         });
     }
-    if state.undecodable != 0 {
+    let [not_understood, unnamed] = calls.unwrap_or_default();
+    if calls.is_some() {
+        let of_calls = Probes::call_losses();
+        // What was under way when tracing began began before it.
+        let of_calls = of_calls
+            .iter()
+            .filter(|(class, _, _)| *class != events::LOSS_CALL_START);
+        rows.extend(of_calls.filter_map(|(class, name, meaning)| {
+            let count = *state.losses.get(class)?;
+            (count != 0).then(|| Loss {
+                class: (*name).into(),
+                count,
+                meaning: (*meaning).into(),
+            })
+        }));
+    }
+    if unnamed != 0 {
+        rows.push(Loss {
+            class: "unnamed".into(),
+            count: unnamed,
+            meaning: "calls whose file has no name: the record that told it was lost".into(),
+        });
+    }
+    let undecodable = state.undecodable + not_understood;
+    if undecodable != 0 {
         rows.push(Loss {
             class: "undecodable".into(),
-            count: state.undecodable,
+            count: undecodable,
             meaning: "records that phux-trace did not understand".into(),
         });
     }

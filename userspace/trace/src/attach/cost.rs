@@ -19,7 +19,7 @@ const NOT_SAMPLED: Duration = Duration::from_millis(900);
 type RunTimes = BTreeMap<String, (u64, u64)>;
 
 /// Keeps the account.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     /// Held while run times are taken, with their counts at the beginning.
     sampling: Option<(OwnedFd, Instant, RunTimes)>,
     /// When that was last begun or ended.
@@ -76,7 +76,7 @@ impl Account {
 
 impl Meter {
     /// Begins to count.
-    pub(super) fn start(probes: &Probes) -> Meter {
+    pub(crate) fn start(probes: &Probes) -> Meter {
         let mut meter = Meter {
             sampling: None,
             turned: Instant::now(),
@@ -88,7 +88,7 @@ impl Meter {
     }
 
     /// To be called often: begins and ends the times in which the kernel takes run times.
-    pub(super) fn turn(&mut self, probes: &Probes) {
+    pub(crate) fn turn(&mut self, probes: &Probes) {
         let elapsed = self.turned.elapsed();
         match &self.sampling {
             Some(_) if elapsed >= SAMPLED => {
@@ -123,7 +123,7 @@ impl Meter {
     }
 
     /// What it has cost since the last reading, or in the `whole` run.
-    pub(super) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
+    pub(crate) fn read(&mut self, probes: &Probes, whole: bool) -> Cost {
         self.count(probes);
         let account = if whole { &self.whole } else { &self.interval };
         let elapsed = account.began.elapsed();
@@ -167,14 +167,14 @@ fn run_times(probes: &Probes) -> RunTimes {
 }
 
 /// CPU time of this process so far, ns.
-pub(super) fn daemon_cpu_ns() -> u64 {
+pub(crate) fn daemon_cpu_ns() -> u64 {
     phux_perf::ProcessStats::capture().map_or(0, |s| {
         (s.cpu_user_us + s.cpu_system_us).saturating_mul(1000)
     })
 }
 
 /// Its resident memory.
-pub(super) fn rss_bytes() -> u64 {
+pub(crate) fn rss_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
         .and_then(|s| s.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());

@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is left of [`PATIENCE`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience(Instant);
+pub(crate) struct Patience(Instant);
 
 impl Patience {
-    pub(super) fn new() -> Patience {
+    pub(crate) fn new() -> Patience {
         Patience(Instant::now() + PATIENCE)
     }
 
@@ -39,7 +39,7 @@ type Outside = BTreeMap<(u32, u32), Snapshot>;
 
 /// A server that hands out its own histograms, as it was when the window began.
 #[derive(Debug)]
-pub(super) struct Inside {
+pub(crate) struct Inside {
     pid: u32,
     socket: PathBuf,
     before: PerfReport,
@@ -51,7 +51,7 @@ impl Inside {
     ///
     /// # Errors
     /// In words, for the report: it has no socket, no GET_PERF, or does not answer.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         pid: u32,
         patience: Patience,
         outside: impl FnOnce() -> Outside,
@@ -76,12 +76,12 @@ impl Inside {
     }
 
     /// Asks again and lays both views beside each other: what came since [`Inside::begin`].
-    pub(super) fn end(
+    pub(crate) fn end(
         &self,
         patience: Patience,
         outside: impl FnOnce() -> Outside,
         hops: &Hops,
-    ) -> InProcess {
+    ) -> Looked {
         let after = match ask(&self.socket, patience) {
             Ok(after) => after,
             Err(why) => return missing(self.pid, why),
@@ -106,32 +106,69 @@ impl Inside {
             let Value::Histogram(inside) = &m.value else {
                 return None;
             };
-            let outside = seen.get(&m.name);
-            Some(InProcessRow {
-                metric: m.name.clone(),
+            Some(Metric {
+                name: m.name.clone(),
                 unit: unit(m.unit).to_owned(),
-                inside: Dist::from(inside),
-                outside: outside.map(Dist::from),
-                differing: outside.map(|o| differing(inside, o)),
-                unexplained: None,
+                inside: inside.clone(),
+                outside: seen.get(&m.name).cloned(),
             })
         });
-        InProcess {
+        Looked {
             pid: self.pid,
             role: since.role.clone(),
-            rows: rows.collect(),
+            metrics: rows.collect(),
             missing: None,
         }
     }
 }
 
+/// Both views of one process, of the time between two looks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Looked {
+    pub(crate) pid: u32,
+    /// What it calls itself.
+    pub(crate) role: String,
+    pub(crate) metrics: Vec<Metric>,
+    /// Why its own view is not to be had.
+    pub(crate) missing: Option<String>,
+}
+
+/// One of its histograms.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Metric {
+    pub(crate) name: String,
+    pub(crate) unit: String,
+    pub(crate) inside: Snapshot,
+    /// As the kernel has it; `None`: no such probe.
+    pub(crate) outside: Option<Snapshot>,
+}
+
+impl Looked {
+    /// As the report has it.
+    pub(crate) fn row(&self) -> InProcess {
+        let rows = self.metrics.iter().map(|m| InProcessRow {
+            metric: m.name.clone(),
+            unit: m.unit.clone(),
+            inside: Dist::from(&m.inside),
+            outside: m.outside.as_ref().map(Dist::from),
+            differing: m.outside.as_ref().map(|o| differing(&m.inside, o)),
+            unexplained: None,
+        });
+        InProcess {
+            pid: self.pid,
+            role: self.role.clone(),
+            rows: rows.collect(),
+            missing: self.missing.clone(),
+        }
+    }
+}
+
 /// A process whose own view is not to be had, and why.
-pub(super) fn missing(pid: u32, why: String) -> InProcess {
-    InProcess {
+pub(crate) fn missing(pid: u32, why: String) -> Looked {
+    Looked {
         pid,
-        role: String::new(),
-        rows: Vec::new(),
         missing: Some(why),
+        ..Looked::default()
     }
 }
 

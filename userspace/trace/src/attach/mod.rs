@@ -3,24 +3,31 @@
 //! [`session`] holds the run together; [`wrapped`] starts a command that is to be
 //! traced from its first instruction; [`backends`] asks what the kernel allows; [`hops`] finds and attaches the target's USDT
 //! probes; [`processes`] keeps who is who, [`clients`] finds who talks to the target by a socket;
-//! [`assemble`] makes the report. Without the privileges to trace [`unprivileged`] makes one of what
+//! [`assemble`] makes the report. With a view on the terminal ([`screen`]) [`calls`] are followed too, and
+//! [`recording`] writes it all down when asked. Without the privileges to trace [`unprivileged`] makes one of what
 //! `/proc` and the servers themselves tell.
 
-mod assemble;
+pub(crate) mod assemble;
 pub(crate) mod backends;
+mod calls;
 pub(crate) mod clients;
-mod cost;
+pub(crate) mod cost;
 pub(crate) mod echoes;
+pub(crate) mod ends;
 mod events;
 pub(crate) mod hops;
-mod inside;
+pub(crate) mod inside;
 pub(crate) mod limits;
 pub(crate) mod names;
 pub(crate) mod processes;
+mod recording;
 mod screen;
 pub(crate) mod session;
 pub(crate) mod signals;
 mod unprivileged;
+pub(crate) mod waits;
+pub(crate) mod who;
+pub(crate) mod window;
 pub mod wrapped;
 
 use std::io::{self, IsTerminal, Write};

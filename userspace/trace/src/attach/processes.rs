@@ -296,6 +296,20 @@ impl Processes {
     pub(crate) fn passed(&self) -> u64 {
         self.passed
     }
+
+    /// What is to be said of peers that came and went while we looked.
+    pub(crate) fn passed_note(&self) -> Option<String> {
+        let processes = match self.passed {
+            0 => return None,
+            1 => "process",
+            _ => "processes",
+        };
+        Some(format!(
+            "{} {processes} that the target started came and went; \
+             their threads are summed by name",
+            self.passed
+        ))
+    }
 }
 
 /// `events::REL_*` as the report has it.

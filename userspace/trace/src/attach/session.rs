@@ -1,42 +1,48 @@
 //! The run itself: set up, pull until something ends it, report.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::io;
-use std::process::{ExitCode, ExitStatus};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::assemble::{self, Material};
+use super::assemble::{self, Material, Now};
 use super::backends::Features;
+use super::calls::Calls;
 use super::clients::Clients;
 use super::cost::Meter;
 use super::echoes::Echoes;
+use super::ends::Ends;
 use super::hops::Hops;
 use super::inside::{self, Inside, Patience};
 use super::limits;
 use super::processes::Processes;
+use super::recording::{About, Recording};
 use super::screen::Screen;
 use super::signals::Signals;
+use super::waits::{EndedBy, tick, until, wait};
+use super::who::{self, describe, find};
+use super::window::{Start, window};
 use super::wrapped::Wrapped;
 use super::{Output, events, exit_code, nanoseconds, unprivileged};
 use crate::cli::{AttachArgs, EchoArgs, TopArgs};
 use crate::echo::Counts;
 use crate::escape::visible;
-use crate::privileges::{self, Need};
+use crate::privileges::{self, Filer, Need};
 use crate::probes::system::System;
 use crate::probes::trial::PidNamespace;
 use crate::probes::{Options, Probes, blocked};
-use crate::report::model::{Backend, ChainRow, InProcess, Relation, Report, Window};
+use crate::report::model::{Backend, ChainRow, InProcess, Relation, Report};
+use crate::report::units::count;
 use crate::say;
 use crate::sched_class::{Placements, Since};
 use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
-use crate::stats::{Ended, Holder, KernelState, PtyId, Side};
-use crate::target::{Ask, Invoker, Survey, Target, proc, resolve};
-use crate::tui::Request;
+use crate::stats::{Ended, KernelState};
+use crate::target::{Survey, Target, proc};
+use crate::tui::Recorded;
 
 /// How often the rings are emptied without being asked.
 pub(crate) const PULL: Duration = Duration::from_millis(100);
@@ -44,15 +50,35 @@ pub(crate) const PULL: Duration = Duration::from_millis(100);
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// How often a view on the terminal gets new figures, if nothing else is asked for.
 const SHOWN: Duration = Duration::from_secs(1);
-/// Status of a run that its duration ended, as timeout(1) has it.
-pub(crate) const TIMED_OUT: u8 = 124;
+/// How often it gets what is looked at of the calls: the frames that it draws.
+const FRAME: Duration = Duration::from_millis(250);
+/// Shares of the rings that are taken before anything else has its turn.
+const SHARES: usize = 8;
+
+/// What a live view does besides.
+#[derive(Debug, Clone)]
+struct Besides {
+    /// Families of system calls that are followed.
+    families: Vec<String>,
+    /// Where a recording goes that the person begins.
+    record_to: Option<PathBuf>,
+}
+
+impl Default for Besides {
+    fn default() -> Besides {
+        Besides {
+            families: vec!["fs".into()],
+            record_to: None,
+        }
+    }
+}
 
 /// Runs `attach`.
 ///
 /// # Errors
 /// Unknown target, missing privileges, a kernel that refuses, output that cannot be written.
 pub fn run(args: &AttachArgs) -> Result<ExitCode> {
-    in_runtime(args, Output::of(args))
+    in_runtime(args, Output::of(args), Besides::default())
 }
 
 /// Runs `echo`: the same, but each echo is shown instead of a report.
@@ -60,7 +86,7 @@ pub fn run(args: &AttachArgs) -> Result<ExitCode> {
 /// # Errors
 /// Those of [`run`].
 pub fn run_echo(args: &EchoArgs) -> Result<ExitCode> {
-    in_runtime(&args.attach(), Output::of_echo(args))
+    in_runtime(&args.attach(), Output::of_echo(args), Besides::default())
 }
 
 /// Runs `top`: the same on the whole terminal, and no report.
@@ -68,23 +94,27 @@ pub fn run_echo(args: &EchoArgs) -> Result<ExitCode> {
 /// # Errors
 /// Those of [`run`], and no terminal.
 pub fn run_top(args: &TopArgs) -> Result<ExitCode> {
+    let besides = Besides {
+        families: args.families.clone(),
+        record_to: args.output.clone(),
+    };
     let args = args.attach();
     let output = Output {
         quiet: true,
         ..Output::of(&args)
     };
-    in_runtime(&args, output)
+    in_runtime(&args, output, besides)
 }
 
-fn in_runtime(args: &AttachArgs, output: Output) -> Result<ExitCode> {
+fn in_runtime(args: &AttachArgs, output: Output, besides: Besides) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime")?;
-    runtime.block_on(attach(args, output))
+    runtime.block_on(attach(args, output, besides))
 }
 
-async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
+async fn attach(args: &AttachArgs, output: Output, besides: Besides) -> Result<ExitCode> {
     Screen::check(output)?;
     // Before anything is started or loaded: a Ctrl-C from here on ends with the report.
     let mut signals = Signals::new()?;
@@ -96,7 +126,14 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     limits::raise_open_files()?;
     let survey = Survey::take().context("reading /proc")?;
     let asked = (args.target.as_deref(), args.pid);
-    let target = find(asked, &args.command, wrapped.as_ref(), &survey)?;
+    let files = output.tui.then(Filer::begin).transpose()?;
+    let target = match (
+        find(asked, &args.command, wrapped.as_ref(), &survey),
+        &files,
+    ) {
+        (Err(error), Some(files)) => who::choose(error, files, &survey)?,
+        (found, _) => found?,
+    };
 
     let namespace = match blocked::required() {
         Ok(namespace) => namespace,
@@ -113,12 +150,13 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
         }
         Err(why) => return Err(why.into()),
     };
-    let mut session = Session::begin(args, output, &target, &survey, namespace)?;
+    let mut session = Session::begin(args, output, &target, &survey, namespace, besides)?;
     // Everything is loaded and attached: what is left to do needs less.
     privileges::keep(Need {
         kernel: System::look().version,
         others_sockets: session.asks_others(),
         end_command: wrapped.is_some(),
+        load: false,
     })
     .context("giving up privileges")?;
     if !session.processes.target_lives() {
@@ -145,14 +183,23 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
         }
     ));
 
-    let mut screen = Screen::start(output)?;
+    let mut screen = Screen::start(files.as_ref())?;
+    session.files = files;
     screen.echoes(&mut session);
 
     let mut pull = interval_at(Instant::now() + PULL, PULL);
     pull.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut look = interval_at(Instant::now() + LOOK, LOOK);
     let every = args.interval.or(output.tui.then_some(SHOWN));
-    let mut report = every.map(|every| interval_at(Instant::now() + every, every));
+    let mut report = every.map(|every| {
+        let mut report = interval_at(Instant::now() + every, every);
+        // One that comes late is not made up for by short ones, in which there is little to see.
+        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        report
+    });
+    let mut frames = output
+        .tui
+        .then(|| interval_at(Instant::now() + FRAME, FRAME));
     let deadline = args.duration.map(|d| Instant::now() + d);
     let mut status = None;
 
@@ -177,13 +224,19 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
                 break EndedBy::Target;
             },
             () = tick(&mut report) => screen.interval(&mut session, output)?,
-            request = screen.request() => match request {
-                Request::Quit => break EndedBy::Signal,
-                Request::Reset => session.reset(output)?,
+            () = tick(&mut frames) => {
+                session.pull(output)?;
+                screen.calls(&mut session);
+                if session.recorded().is_some() {
+                    screen.recorded(&mut session, output);
+                }
+            }
+            request = screen.request() => if screen.answer(request, &mut session, output)? {
+                break EndedBy::Signal;
             },
         }
     };
-    screen.end()?;
+    screen.end(&mut session, output)?;
     if let (Some(w), None) = (&mut wrapped, &status) {
         // Not the command alone: what it started would go on, and hold our output open.
         session.processes.terminate_target();
@@ -220,89 +273,6 @@ async fn attach(args: &AttachArgs, output: Output) -> Result<ExitCode> {
     Ok(ended.exit_code(status))
 }
 
-/// Who is meant by a name or a pid, or is about to become the command.
-pub(crate) fn find(
-    (name, pid): (Option<&OsStr>, Option<u32>),
-    command: &[OsString],
-    wrapped: Option<&Wrapped>,
-    survey: &Survey,
-) -> Result<Target> {
-    let ask = match (wrapped, pid) {
-        (Some(w), _) => Ask::Pid(w.pid().into()),
-        (None, Some(pid)) => Ask::Pid(pid.into()),
-        (None, None) => Ask::parse(name),
-    };
-    let mut target = resolve(&ask, survey, Invoker::current())?;
-    if wrapped.is_some() {
-        let words: Vec<_> = command.iter().map(|a| a.to_string_lossy()).collect();
-        target.asked = words.join(" ");
-    }
-    Ok(target)
-}
-
-/// What ended a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EndedBy {
-    Signal,
-    Duration,
-    Target,
-}
-
-impl EndedBy {
-    /// Our own status, given that of the wrapped command.
-    pub(crate) fn exit_code(self, command: Option<ExitStatus>) -> ExitCode {
-        match (self, command) {
-            (EndedBy::Duration, Some(_)) => ExitCode::from(TIMED_OUT),
-            (_, Some(status)) => exit_code(status),
-            (_, None) => ExitCode::SUCCESS,
-        }
-    }
-}
-
-pub(crate) fn describe(target: &Target) -> String {
-    let pids: Vec<String> = target
-        .processes
-        .iter()
-        .take(4)
-        .map(|p| p.pid.to_string())
-        .collect();
-    let more = target.processes.len().saturating_sub(4);
-    let more = if more == 0 {
-        String::new()
-    } else {
-        format!(" and {more} more")
-    };
-    let name = target.processes.first().map_or("", |p| p.comm.as_str());
-    format!(
-        "{} (pid {}{more})",
-        crate::escape::name(name),
-        pids.join(", ")
-    )
-}
-
-pub(crate) async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-pub(crate) async fn tick(interval: &mut Option<tokio::time::Interval>) {
-    match interval {
-        Some(interval) => {
-            interval.tick().await;
-        }
-        None => std::future::pending().await,
-    }
-}
-
-pub(crate) async fn wait(wrapped: &mut Option<Wrapped>) -> io::Result<ExitStatus> {
-    match wrapped {
-        Some(w) => w.wait().await,
-        None => std::future::pending().await,
-    }
-}
-
 pub(super) struct Session {
     probes: Probes,
     live: Live,
@@ -310,7 +280,7 @@ pub(super) struct Session {
     hops: Hops,
     processes: Processes,
     ended: Ended,
-    holders: BTreeMap<(PtyId, Side, u32), Holder>,
+    ends: Ends,
     backends: Vec<Backend>,
     notes: Vec<String>,
     /// Servers that keep histograms of their own, or why one does not.
@@ -326,32 +296,11 @@ pub(super) struct Session {
     clients: Clients,
     /// `None` where they are not followed.
     echoes: Option<Echoes>,
-}
-
-/// The two clocks at the moment when the window began.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Start {
-    pub(crate) monotonic_ns: u64,
-    pub(crate) unix_ns: u64,
-}
-
-impl Start {
-    pub(crate) fn now() -> Start {
-        let unix = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        Start {
-            monotonic_ns: monotonic_ns(),
-            unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
-        }
-    }
-}
-
-impl Start {
-    /// What to add to CLOCK_MONOTONIC for the time since the Unix epoch, ns.
-    pub(crate) fn unix_offset_ns(self) -> i128 {
-        i128::from(self.unix_ns) - i128::from(self.monotonic_ns)
-    }
+    /// The same; only a live view looks at them.
+    pub(super) calls: Option<Calls>,
+    besides: Besides,
+    files: Option<Filer>,
+    recording: Option<Recording>,
 }
 
 impl Session {
@@ -361,7 +310,11 @@ impl Session {
         target: &Target,
         survey: &Survey,
         namespace: PidNamespace,
+        besides: Besides,
     ) -> Result<Session> {
+        let calls = output
+            .tui
+            .then(|| crate::record::of_families(&besides.families));
         let features = Features::ask(namespace);
         let mut probes = Probes::load(&Options {
             namespace: features.namespace,
@@ -374,7 +327,7 @@ impl Session {
             follow_echoes: !args.no_echoes,
             sock_fentry: features.sock_fentry.is_ok(),
             cpus_per_ring: args.cpus_per_ring,
-            calls: None,
+            calls: calls.transpose()?,
         })?;
         for process in &target.processes {
             probes.add_target(process.pid)?;
@@ -401,18 +354,17 @@ impl Session {
             .into_iter()
             .map(|pid| (pid, Inside::begin(pid, patience, || live.hops())))
             .collect();
-        let meter = Meter::start(&probes);
         let start = Start::now();
         let slow_from = args.slow.map(nanoseconds);
         let echoes = || Echoes::new(output.echoes, slow_from, start.unix_offset_ns());
         let echoes = (!args.no_echoes).then(echoes);
         let mut session = Session {
-            meter,
+            meter: Meter::start(&probes),
             live,
             hops,
             processes,
             ended: Ended::default(),
-            holders: BTreeMap::new(),
+            ends: Ends::default(),
             backends: features.backends(),
             notes: target.notes.clone(),
             inside,
@@ -424,12 +376,17 @@ impl Session {
             placements: Placements::of_host(),
             clients: Clients::default(),
             echoes,
+            calls: output.tui.then(|| Calls::new(start.unix_offset_ns())),
+            besides,
+            files: None,
+            recording: None,
             probes,
         };
         for process in target.processes.iter().chain(&target.peers) {
             session.placements.watch(process.pid);
         }
-        session.hold(live::holders(&seeded));
+        let holders = live::holders(&seeded);
+        session.ends.hold(holders, &mut session.processes);
         Ok(session)
     }
 
@@ -441,24 +398,35 @@ impl Session {
         asked.any(|(pid, _)| others(*pid))
     }
 
-    /// Who holds what now. A PTY that nobody holds any more keeps the ends that it had last.
-    fn hold(&mut self, holders: Vec<Holder>) {
-        self.holders
-            .retain(|(pty, _, _), _| holders.iter().all(|h| h.pty != *pty));
-        for holder in holders {
-            self.processes.add_holder(&holder);
-            self.holders
-                .insert((holder.pty, holder.side, holder.pid), holder);
-        }
-    }
-
     /// Empties the rings and follows what happened.
     fn pull(&mut self, output: Output) -> Result<()> {
         self.meter.turn(&self.probes);
+        for _ in 0..SHARES {
+            if !self.pull_share(output)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, not more than a share; whether there is more.
+    fn pull_share(&mut self, output: Output) -> Result<bool> {
         let drained_ns = monotonic_ns();
-        for event in self.live.drain() {
+        let calls = &mut self.calls;
+        let (events, more) = self.live.drain(|record| {
+            if let Some(calls) = calls {
+                calls.take(record);
+            }
+        });
+        if let Some(calls) = calls {
+            calls.flush();
+        }
+        for event in events {
             if let Some(echoes) = &mut self.echoes {
                 echoes.push(event.clone());
+            }
+            if let Some(recording) = &mut self.recording {
+                recording.event(&event, &self.hops);
             }
             match event {
                 Event::Exit { thread, last } => {
@@ -492,11 +460,19 @@ impl Session {
             }
         }
         self.meet_clients()?;
+        if more {
+            return Ok(true);
+        }
+        let lost = self.live.lost_events()?;
         if let Some(echoes) = &mut self.echoes {
             let targets = self.processes.targets().into_iter().collect();
-            echoes.settle(drained_ns, self.live.lost_events()?, &targets, &self.hops)?;
+            echoes.settle(drained_ns, lost, &targets, &self.hops)?;
         }
-        self.write_events(Some(drained_ns))
+        if let Some(recording) = &mut self.recording {
+            recording.drained(drained_ns, lost, &self.processes);
+        }
+        self.write_events(Some(drained_ns))?;
+        Ok(false)
     }
 
     /// Traces whoever has been found at the other end of a socket.
@@ -514,7 +490,7 @@ impl Session {
             }
         }
         let holders = live::holders(&self.probes.seed()?);
-        self.hold(holders);
+        self.ends.hold(holders, &mut self.processes);
         Ok(())
     }
 
@@ -550,7 +526,7 @@ impl Session {
     /// What came since the last interval.
     pub(super) fn interval(&mut self, output: Output) -> Result<Report> {
         let holders = live::holders(&self.probes.holders()?);
-        self.hold(holders);
+        self.ends.hold(holders, &mut self.processes);
         let state = self.state_at(None, output)?;
         let since = match &self.last {
             Some(last) => state.since(last),
@@ -561,6 +537,9 @@ impl Session {
             .as_ref()
             .map_or(self.start.monotonic_ns, |l| l.at_ns);
         let report = self.report(&since, began, false, Vec::new());
+        if let Some(recording) = &mut self.recording {
+            recording.summed(&state, &self.processes, &self.hops);
+        }
         self.last = Some(state);
         self.placements.interval_ended();
         Ok(report)
@@ -585,9 +564,64 @@ impl Session {
         }
     }
 
-    /// The run so far begins here.
-    fn reset(&mut self, output: Output) -> Result<()> {
+    /// Begins a recording; what to say of it.
+    pub(super) fn record(&mut self, output: Output) -> Result<String> {
+        let files = self.files.as_ref().context("no view asks for it")?;
+        let dir = self.besides.record_to.clone().unwrap_or_else(|| {
+            let seconds = Start::now().unix_ns / 1_000_000_000;
+            format!("phux-trace-{seconds}").into()
+        });
+        let about = About {
+            asked: &self.asked,
+            families: &self.besides.families,
+            backends: &self.backends,
+        };
+        let mut began = self.live.state(&self.probes)?;
+        began.complete(&self.ended);
+        let recording = Recording::begin(&dir, &about, files, began, self.live.lost_events()?)?;
+        if let Some(calls) = &mut self.calls {
+            calls.record(Some(recording.calls()));
+        }
+        self.recording = Some(recording);
+        self.pull(output)?;
+        Ok(format!("recording to {}; R ends it", dir.display()))
+    }
+
+    /// How far the recording is, if there is one.
+    pub(super) fn recorded(&self) -> Option<Recorded> {
+        self.recording.as_ref().map(Recording::so_far)
+    }
+
+    pub(super) fn recording_has_ended(&self) -> bool {
+        self.recording.as_ref().is_some_and(Recording::ended)
+    }
+
+    /// Ends the recording; what to say of it.
+    pub(super) fn end_recording(&mut self, output: Output) -> Result<String> {
         let state = self.state_at(None, output)?;
+        let recording = self.recording.take().context("nothing is recorded")?;
+        if let Some(calls) = &mut self.calls {
+            calls.record(None);
+        }
+        let by_pipeline = self.calls.as_ref().map(Calls::losses);
+        let losses = |since: &KernelState| assemble::losses(since, by_pipeline);
+        let mut known = Now {
+            processes: &self.processes,
+            placements: &mut self.placements,
+            since: Since::Run,
+        };
+        let holders = self.ends.all();
+        let notes = self.notes.clone();
+        let done = recording.finish(&state, losses, &holders, &mut known, &self.hops, notes)?;
+        Ok(format!("{} rows in {}", count(done.rows), done.dir))
+    }
+
+    /// The run so far begins here.
+    pub(super) fn reset(&mut self, output: Output) -> Result<()> {
+        let state = self.state_at(None, output)?;
+        if let Some(calls) = &mut self.calls {
+            calls.reset();
+        }
         if let Some(echoes) = &mut self.echoes {
             echoes.reset();
         }
@@ -609,11 +643,12 @@ impl Session {
             Ok(inside) => inside.end(patience, || self.live.hops(), &self.hops),
             Err(why) => inside::missing(*pid, why.clone()),
         });
-        let in_process = in_process.collect();
+        let in_process = in_process.map(|looked| looked.row()).collect();
         self.probes.stop();
         let ended_ns = monotonic_ns();
         // Without the last look the first one still tells who held what.
-        self.hold(holders.unwrap_or_default());
+        self.ends
+            .hold(holders.unwrap_or_default(), &mut self.processes);
         let state = self.state_at(Some(ended_ns), output)?;
         self.probes.detach();
         if let Some(echoes) = &mut self.echoes {
@@ -631,17 +666,9 @@ impl Session {
         last: bool,
         in_process: Vec<InProcess>,
     ) -> Report {
-        let holders: Vec<Holder> = self.holders.values().cloned().collect();
         let mut notes = self.notes.clone();
         notes.extend(self.hops.notes.iter().cloned());
-        let passed = self.processes.passed();
-        if passed != 0 {
-            let processes = if passed == 1 { "process" } else { "processes" };
-            notes.push(format!(
-                "{passed} {processes} that the target started came and went; \
-                 their threads are summed by name"
-            ));
-        }
+        notes.extend(self.processes.passed_note());
         let since_start = began_ns.saturating_sub(self.start.monotonic_ns);
         let echoes = self.echoes.as_mut().map(|e| e.rows(last));
         let (echoes, slow_echoes) = echoes.map_or((None, Vec::new()), |(e, slow)| (Some(e), slow));
@@ -653,47 +680,21 @@ impl Session {
             ),
             asked: &self.asked,
             state,
-            placements: &mut self.placements,
-            since: if last { Since::Run } else { Since::Interval },
-            processes: &self.processes,
-            holders: &holders,
-            hops: &self.hops,
+            known: &mut Now {
+                processes: &self.processes,
+                placements: &mut self.placements,
+                since: if last { Since::Run } else { Since::Interval },
+            },
+            processes: self.processes.rows(),
+            holders: &self.ends.all(),
+            hops: assemble::hop_sums(state, &self.hops),
             backends: &self.backends,
+            losses: assemble::losses(state, self.calls.as_ref().map(Calls::losses)),
             in_process,
             cost: self.meter.read(&self.probes, last),
             echoes,
             slow_echoes,
             notes,
-            no_pty_hint: "",
         })
     }
-}
-
-/// Where and for how long.
-pub(crate) fn window(start_unix_ns: u64, duration_ns: u64) -> Window {
-    Window {
-        start_unix_ms: start_unix_ns / 1_000_000,
-        duration_ns,
-        host: host(),
-        kernel: kernel(),
-        cpus: cpus(),
-    }
-}
-
-fn host() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
-}
-
-pub(crate) fn kernel() -> String {
-    rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned()
-}
-
-fn cpus() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }

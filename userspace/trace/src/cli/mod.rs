@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+mod daemon;
 mod record;
 mod recording;
 
+pub use daemon::{CtlArgs, CtlCommand, DaemonArgs, StartArgs, WhichArgs};
 pub use record::RecordArgs;
 pub use recording::{DiffArgs, ExportArgs, Format, QueryArgs, ReportArgs};
 
@@ -65,6 +67,10 @@ pub enum Command {
     Diff(DiffArgs),
     /// Write a recording for other tools: Perfetto, speedscope, flame graphs, CSV
     Export(ExportArgs),
+    /// Run for good: captures that ctl starts and stops, figures for Prometheus
+    Daemon(DaemonArgs),
+    /// Start, stop and look at the captures of the daemon
+    Ctl(CtlArgs),
     /// List the processes that hold PTYs
     List(ListArgs),
     /// Say what this kernel, these privileges and this target allow
@@ -236,6 +242,17 @@ pub struct TopArgs {
     /// How often the figures are made anew (at least 100ms)
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     pub interval: Duration,
+    /// Families of system calls to follow, or all (see record)
+    #[arg(
+        long,
+        value_name = "FAMILIES",
+        value_delimiter = ',',
+        default_value = "fs"
+    )]
+    pub families: Vec<String>,
+    /// Where R records to [default: phux-trace-SECONDS in the current directory]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 impl TopArgs {

@@ -33,6 +33,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Query(args) => query::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Daemon(args) => crate::daemon::run(&args),
+        Command::Ctl(args) => crate::daemon::ctl(&args),
         Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Probes(args) => probes::run(&args),

@@ -9,7 +9,8 @@ use anyhow::Context;
 use crate::attach::{Output, echoes::told};
 use crate::cli::{EchoArgs, ReportArgs};
 use crate::echo::rows;
-use crate::recording::replay::{open, replay, report};
+use crate::recording::replay::{open, replay};
+use crate::recording::report::report;
 use crate::report::json::{write_echo, write_echo_counts};
 use crate::report::text::{ECHO_HEAD, echo_line};
 

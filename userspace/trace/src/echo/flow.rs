@@ -56,11 +56,20 @@ pub(super) struct Flow {
     taken: u64,
     writes: VecDeque<Call>,
     takes: VecDeque<Call>,
-    /// Records were lost: the next read says where it is.
+    /// Records were lost, or one end is traced and the other was not yet: the next read says where
+    /// it is.
     uncertain: bool,
 }
 
 impl Flow {
+    /// A flow that may have begun before both its ends were traced.
+    pub(super) fn under_way() -> Flow {
+        Flow {
+            uncertain: true,
+            ..Flow::default()
+        }
+    }
+
     /// A write, or a send.
     pub(super) fn write(&mut self, call: Call) -> Call {
         let bytes = call.bytes();
@@ -77,11 +86,13 @@ impl Flow {
         placed
     }
 
-    /// A read, or a receive.
-    pub(super) fn take(&mut self, call: Call) -> Call {
+    /// A read, or a receive. `woken`: who had woken the reader for it, and when.
+    pub(super) fn take(&mut self, call: Call, woken: Option<(u32, u64)>) -> Call {
         let bytes = call.bytes();
         if std::mem::take(&mut self.uncertain) {
-            self.taken = self.taken.max(self.written.saturating_sub(bytes));
+            let all = self.written.saturating_sub(bytes);
+            let at = woken.map(|(tid, ns)| self.written_before(tid, ns));
+            self.taken = self.taken.max(at.unwrap_or(all));
         }
         let placed = Call {
             from: self.taken,
@@ -115,6 +126,14 @@ impl Flow {
             Some(w) => w.until,
             None => self.writes.front().map_or(self.written, |w| w.from),
         }
+    }
+
+    /// The position at which the write of `tid` begins that was under way at that time; one that has
+    /// not returned follows all others.
+    fn written_before(&self, tid: u32, ns: u64) -> u64 {
+        let mut recent = self.writes.iter().rev().take(RECENT);
+        let write = recent.find(|w| w.tid == tid && w.begin <= ns && ns <= w.end);
+        write.map_or(self.written, |w| w.from)
     }
 
     /// The position up to which `tid` had surely written at that time, whether its call had
@@ -210,7 +229,7 @@ mod tests {
     #[test]
     fn a_read_that_returns_before_the_write_has_its_bytes() {
         let mut flow = Flow::default();
-        let read = flow.take(call(5, 12, 3));
+        let read = flow.take(call(5, 12, 3), None);
         let write = flow.write(call(10, 20, 3));
         assert_eq!(flow.fate(&write), Taken::By(read));
         assert_eq!(flow.sources(&read).copied().collect::<Vec<_>>(), [write]);
@@ -220,12 +239,12 @@ mod tests {
     fn bytes_that_the_line_discipline_adds_are_no_later_write() {
         let mut flow = Flow::default();
         let line = flow.write(call(10, 11, 1));
-        let both = flow.take(call(12, 13, 2));
+        let both = flow.take(call(12, 13, 2), None);
         let next = flow.write(call(20, 21, 1));
         assert_eq!(flow.fate(&line), Taken::By(both));
         assert_eq!(flow.fate(&next), Taken::NotYet);
         assert!(!flow.was_behind(&next));
-        let read = flow.take(call(22, 23, 1));
+        let read = flow.take(call(22, 23, 1), None);
         assert_eq!(flow.fate(&next), Taken::By(read));
     }
 
@@ -236,7 +255,7 @@ mod tests {
         flow.drained(flow.written_at(11));
         assert_eq!(flow.fate(&interrupt), Taken::Never);
         let letter = flow.write(call(20, 21, 1));
-        let read = flow.take(call(22, 23, 1));
+        let read = flow.take(call(22, 23, 1), None);
         assert_eq!(flow.fate(&letter), Taken::By(read));
     }
 
@@ -246,7 +265,7 @@ mod tests {
         let first = flow.write(call(10, 11, 1));
         let second = flow.write(call(20, 21, 1));
         flow.drained(flow.written_at(11));
-        let read = flow.take(call(22, 23, 1));
+        let read = flow.take(call(22, 23, 1), None);
         assert_eq!(flow.fate(&first), Taken::Never);
         assert_eq!(flow.fate(&second), Taken::By(read));
     }
@@ -257,8 +276,31 @@ mod tests {
         flow.write(call(10, 11, 100));
         flow.lost();
         let letter = flow.write(call(20, 21, 1));
-        let read = flow.take(call(22, 23, 1));
+        let read = flow.take(call(22, 23, 1), None);
         assert_eq!(flow.fate(&letter), Taken::By(read));
+    }
+
+    #[test]
+    fn a_reader_that_is_traced_later_begins_where_it_was_woken() {
+        let mut flow = Flow::under_way();
+        flow.write(call(10, 11, 7));
+        let wakes = flow.write(call(20, 25, 7));
+        let next = flow.write(call(26, 27, 7));
+        let read = flow.take(call(15, 28, 7), Some((0, 22)));
+        assert_eq!(flow.fate(&wakes), Taken::By(read));
+        assert_eq!(flow.fate(&next), Taken::NotYet);
+        // The write that woke it has not returned yet.
+        let mut flow = Flow::under_way();
+        flow.write(call(10, 11, 7));
+        let read = flow.take(call(15, 23, 7), Some((0, 22)));
+        let wakes = flow.write(call(20, 25, 7));
+        assert_eq!(flow.fate(&wakes), Taken::By(read));
+        // Nobody woke it: it has had all but what it reads.
+        let mut flow = Flow::under_way();
+        flow.write(call(10, 11, 7));
+        let last = flow.write(call(20, 25, 7));
+        let read = flow.take(call(30, 31, 7), None);
+        assert_eq!(flow.fate(&last), Taken::By(read));
     }
 
     proptest! {
@@ -280,7 +322,7 @@ mod tests {
                 let n = cut.min(left);
                 if n == 0 { break; }
                 now += 10;
-                reads.push(flow.take(call(now, now + 1, n)));
+                reads.push(flow.take(call(now, now + 1, n), None));
                 left -= n;
             }
             for write in &placed {

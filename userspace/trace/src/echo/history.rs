@@ -136,12 +136,22 @@ impl Pipe {
 }
 
 /// A connection: two ends, known by the process that was seen there, and what each has sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Conn {
     ends: Vec<u32>,
     /// The process at the other end, as the kernel tells it, by end.
     told: [u32; 2],
     sent: [Flow; 2],
+}
+
+impl Default for Conn {
+    fn default() -> Conn {
+        Conn {
+            ends: Vec::new(),
+            told: [0; 2],
+            sent: [Flow::under_way(), Flow::under_way()],
+        }
+    }
 }
 
 impl Conn {
@@ -228,11 +238,11 @@ impl History {
         } else {
             // It slept until fresh bytes came: it had all that had been brought before.
             let time = self.threads.get(&io.at.tid).map(|t| &t.time);
-            let sleep = time.and_then(|t| t.last_sleep(call.end));
+            let sleep = time.and_then(|t| t.last_wait(call.end));
             if let Some(off) = sleep.filter(|o| o.woken_by_flush == Some((io.pty, towards))) {
                 pipe.flow.drained(pipe.flushed_at(off.left));
             }
-            (pipe.flow.take(call), Deed::Read(io.pty, io.side))
+            (pipe.flow.take(call, None), Deed::Read(io.pty, io.side))
         };
         self.act(io.at.tid, deed, call);
         Some(call)
@@ -256,7 +266,13 @@ impl History {
         let call = if sock.send {
             flow.write(call)
         } else {
-            flow.take(call)
+            let time = self.threads.get(&call.tid).map(|t| &t.time);
+            let wait = time.and_then(|t| t.last_wait(call.end));
+            let woken = wait.and_then(|o| match o.wake {
+                Wake::Task { tid, .. } => Some((tid, o.runnable)),
+                _ => None,
+            });
+            flow.take(call, woken)
         };
         self.act(sock.at.tid, deed, call);
     }

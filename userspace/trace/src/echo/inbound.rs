@@ -84,7 +84,7 @@ fn who(act: &Act) -> (u32, u32) {
 /// When the thread was woken for this call, which it may have waited in; else when it called.
 fn awake_for(history: &History, call: &Call) -> u64 {
     let time = history.thread(call.tid).map(|t| &t.time);
-    let sleep = time.and_then(|t| t.last_sleep(call.end));
+    let sleep = time.and_then(|t| t.last_wait(call.end));
     // Between being woken and the call there is nothing else that it was woken for.
     match sleep {
         Some(off) if off.at.ts >= call.begin || no_act_since(history, call, off.at.ts) => {

@@ -297,8 +297,8 @@ impl<'h> Outbound<'h, '_> {
             peer.is_some_and(|p| clients.is_traced(p)) || flow.is_some_and(|f| f.is_read());
         let receive = match flow.map(|f| f.fate(&send.call)) {
             Some(Taken::By(receive)) if self.in_time(&receive) => receive,
-            _ if !traced => {
-                // Nobody tells what the client does with it.
+            fate if !traced || fate == Some(Taken::Never) => {
+                // Nobody tells what the client does with it, or did before it was traced.
                 self.way
                     .thread(LinkKind::ServerOutput, sender, send.call.end);
                 let bytes = self.bytes;

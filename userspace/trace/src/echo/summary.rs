@@ -87,6 +87,11 @@ impl Summary {
         self.ends == Ends::default()
     }
 
+    /// Lengths of the echoed, ns.
+    pub fn lengths(&self) -> &Snapshot {
+        &self.length
+    }
+
     /// Adds a chain that has ended.
     pub fn add(&mut self, chain: &Chain) {
         let end = EndKind::from(chain.end);

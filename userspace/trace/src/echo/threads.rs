@@ -5,7 +5,7 @@
 
 use super::flow::Call;
 use super::history::{Act, Deed, History, Thread};
-use super::syscalls;
+use super::timeline::{NAPS, is_nap};
 use crate::source::event::{Off, Wake};
 use crate::stats::{PtyId, Side};
 
@@ -19,8 +19,6 @@ const LOOK_BACK: usize = 256;
 /// How old what a thread has read may be when it writes it after a sleep: the pauses that event loops
 /// make are shorter (an escape sequence is waited for 50 ms), and keys are further apart.
 const NAP_NS: u64 = 60_000_000;
-/// Sleeps that only a timer or an interrupt ended, after which a thread still does the same.
-const NAPS: usize = 8;
 
 /// A thread that had it, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +92,7 @@ impl Search<'_> {
             let last = sleeps
                 .by_ref()
                 .take_while(|o| o.at.ts <= act.call.begin)
+                .filter(|o| !is_nap(o))
                 .last();
             found.exact &= !last.is_some_and(slept_through);
         }
@@ -123,7 +122,8 @@ impl Search<'_> {
     /// When the reader reads again after it has slept.
     fn comes_back(&self, read: &Act, pty: PtyId) -> Option<u64> {
         let thread = self.history.thread(read.call.tid)?;
-        let slept = thread.time.sleeps_from(read.call.end).next()?.left;
+        let mut sleeps = thread.time.sleeps_from(read.call.end);
+        let slept = sleeps.find(|o| !is_nap(o))?.left;
         let mut acts = thread.acts_from(read.call.end);
         let again = acts.find(|a| a.deed == Deed::Read(pty, Side::Slave) && a.call.end > slept)?;
         // A blocking read begins before the sleep.
@@ -192,10 +192,12 @@ impl Search<'_> {
         }
     }
 
-    /// When the thread has gone to sleep for good: a nap that a timer ends is part of the work.
+    /// When the thread has gone to sleep for good: a nap, or what a timer ends, is part of the work.
     fn stretch_end(&self, thread: &Thread, since: u64) -> u64 {
         let sleeps = thread.time.sleeps_from(since).take(NAPS);
-        let end = sleeps.into_iter().find(|o| o.wake != Wake::Interrupt);
+        let end = sleeps
+            .into_iter()
+            .find(|o| o.wake != Wake::Interrupt && !is_nap(o));
         end.map_or(u64::MAX, |o| if o.left == 0 { o.runnable } else { o.left })
     }
 
@@ -244,18 +246,6 @@ pub(super) fn cause(
     source: &impl Fn(&Act) -> bool,
 ) -> Option<Found> {
     back(history, (pid, tid, at), source, DEPTH)
-}
-
-/// A sleep that is part of the work: a timer that it set, or a disk. Whoever ended it has handed it
-/// nothing.
-fn is_nap(off: &Off) -> bool {
-    let slept_in = off.slept_in;
-    let call = slept_in.syscall.and_then(syscalls::name);
-    let syncs = call.is_some_and(|c| {
-        let syncs = ["fsync", "fdatasync", "sync", "syncfs", "msync"];
-        syncs.contains(&c)
-    });
-    slept_in.fault || syncs || matches!(call, Some("nanosleep" | "clock_nanosleep"))
 }
 
 fn back(
@@ -357,7 +347,7 @@ pub(super) fn woken(
     from: u64,
     until: u64,
 ) -> Option<u64> {
-    let off = history.thread(call.tid)?.time.last_sleep(call.end)?;
+    let off = history.thread(call.tid)?.time.last_wait(call.end)?;
     let by = matches!(off.wake, Wake::Task { tid, .. } if tid == waker);
     (by && from <= off.runnable && off.runnable <= until).then_some(off.runnable)
 }

@@ -3,9 +3,12 @@
 use std::collections::VecDeque;
 
 use super::model::{BlockedOn, Parts};
+use super::syscalls;
 use crate::source::event::{Off, Placement, ShortBlame, ShortCulprit, Wake};
 use crate::stats::{PtyId, Side};
 
+/// Naps in a row, after which a thread still does the same.
+pub(super) const NAPS: usize = 8;
 /// Names in one link's `ran_instead`.
 const NAMED: usize = 8;
 
@@ -28,6 +31,21 @@ pub(super) struct Spent {
 /// It slept, so that somebody or something woke it.
 fn slept(off: &Off) -> bool {
     off.wake != Wake::Preempted && off.wake != Wake::New
+}
+
+/// A sleep that is part of the work: a timer that it set, a disk, a lock, or the kernel's worker that
+/// a read of a terminal waits for when it has emptied it. Whoever ended it has handed it nothing.
+pub(super) fn is_nap(off: &Off) -> bool {
+    let slept_in = off.slept_in;
+    let call = slept_in.syscall.and_then(syscalls::name);
+    let syncs = call.is_some_and(|c| {
+        let syncs = ["fsync", "fdatasync", "sync", "syncfs", "msync"];
+        syncs.contains(&c)
+    });
+    slept_in.fault
+        || slept_in.disk
+        || syncs
+        || matches!(call, Some("nanosleep" | "clock_nanosleep"))
 }
 
 /// When it left; where that was not seen, when it was runnable.
@@ -88,9 +106,10 @@ impl Timeline {
         self.offs.range(..later).rev()
     }
 
-    /// The last sleep that was over by `ns`.
-    pub(super) fn last_sleep(&self, ns: u64) -> Option<&Off> {
-        self.sleeps_back_from(ns).next()
+    /// The last sleep that was over by `ns` and that somebody or something had to end.
+    pub(super) fn last_wait(&self, ns: u64) -> Option<&Off> {
+        let mut naps = self.sleeps_back_from(ns).take(NAPS + 1);
+        naps.find(|o| !is_nap(o))
     }
 
     /// The sleeps that were over by `ns`, the last one first.

@@ -46,7 +46,8 @@ enum Line<'a> {
         #[serde(flatten)]
         figures: Sums<'a>,
     },
-    Thread {
+    /// Not `thread`: the report has a line of that name for each, with all that it waited for.
+    CallingThread {
         pid: Option<u32>,
         tid: Option<u32>,
         #[serde(flatten)]
@@ -211,14 +212,14 @@ pub(super) fn write(told: &Told<'_>, out: &mut impl Write) -> io::Result<()> {
         })?;
     }
     for (thread, figures) in stats.threads.iter() {
-        line(Line::Thread {
+        line(Line::CallingThread {
             pid: Some(thread.pid),
             tid: Some(thread.tid),
             figures: figures.into(),
         })?;
     }
     if rest(&stats.threads.rest) {
-        line(Line::Thread {
+        line(Line::CallingThread {
             pid: None,
             tid: None,
             figures: (&stats.threads.rest).into(),

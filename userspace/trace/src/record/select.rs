@@ -49,6 +49,29 @@ pub(super) fn select(args: &RecordArgs) -> Result<CallOptions> {
     })
 }
 
+/// All calls of these families, one by one.
+///
+/// # Errors
+/// There is no such family.
+pub(crate) fn of_families(names: &[String]) -> Result<CallOptions> {
+    let streamed = families(names)?;
+    let shapes = table().calls().iter().map(|call| {
+        let wanted = streamed.contains(&call.family);
+        if wanted {
+            call.shape | events::SHAPE_STREAMED
+        } else {
+            0
+        }
+    });
+    Ok(CallOptions {
+        shapes: shapes.collect(),
+        comm: None,
+        cgroup: None,
+        threads: Vec::new(),
+        uring: sees_uring(),
+    })
+}
+
 fn families(names: &[String]) -> Result<BTreeSet<Family>> {
     let mut families = BTreeSet::new();
     for name in names {

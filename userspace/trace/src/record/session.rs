@@ -1,162 +1,66 @@
-//! The run itself: set up, pull until something ends it, tell.
+//! What records: the kernel side, who is who, the figures, and with `-o` the files.
 
 use std::cell::RefCell;
-use std::io::{self, IsTerminal, Write};
-use std::process::ExitCode;
+use std::io::{self, Write};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use phux_recording::Stats;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
+use super::figures::Figures;
 use super::whole::Whole;
 use super::{json, select, summary};
 use crate::attach::backends::Features;
-use crate::attach::exit_code;
-use crate::attach::limits;
+use crate::attach::cost::Meter;
 use crate::attach::processes::Processes;
-use crate::attach::session::{EndedBy, LOOK, PULL, describe, find, until, wait};
-use crate::attach::signals::Signals;
-use crate::attach::wrapped::Wrapped;
+use crate::attach::session::{LOOK, PULL};
 use crate::cli::RecordArgs;
-use crate::escape::visible;
+use crate::privileges::Files;
 use crate::probes::{Options, Probes, blocked};
 use crate::report::model::{Loss, Relation};
-use crate::source::live::monotonic_ns;
+use crate::source::live::{self, monotonic_ns};
 use crate::source::{Event, Live};
 use crate::syscalls::{Call, Consumer, Pipeline};
-use crate::target::{Survey, Target, resolve};
+use crate::target::{Survey, Target};
 
-/// Runs `record`.
-///
-/// # Errors
-/// Unknown target, missing privileges, a kernel that refuses, output that cannot be written.
-pub fn run(args: &RecordArgs) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime")?;
-    runtime.block_on(record(args))
+/// What a run waits for, whoever drives it.
+pub(crate) struct Pulse {
+    pull: Interval,
+    look: Interval,
+    /// The rings have more than was taken.
+    more: bool,
+    /// The run ends with its target; else somebody waits for that himself.
+    ends_with_target: bool,
 }
 
-async fn record(args: &RecordArgs) -> Result<ExitCode> {
-    let mut signals = Signals::new()?;
-    let mut wrapped = match args.command.as_slice() {
-        [] => None,
-        command => Some(Wrapped::prepare(command)?),
-    };
-    // After the shim, which keeps the limit as it was.
-    limits::raise_open_files()?;
-    let survey = Survey::take().context("reading /proc")?;
-    let asked = (args.target.as_deref(), args.pid);
-    let target = match (&args.cgroup, asked, &wrapped) {
-        (Some(cgroup), (None, None), None) => {
-            let members = select::members(cgroup)?;
-            let asked = format!("cgroup {}", cgroup.display());
-            let target = resolve::target(asked, &members, &survey, Vec::new());
-            if target.processes.is_empty() {
-                bail!("no process is in cgroup {}", cgroup.display());
-            }
-            target
-        }
-        _ => find(asked, &args.command, wrapped.as_ref(), &survey)?,
-    };
-    let mut session = Session::begin(args, &target, &survey)?;
-    if !session.processes.target_lives() {
-        bail!("{} ended before recording began", describe(&target));
-    }
-    if let Some(w) = &mut wrapped {
-        session.processes.shim = Some(w.pid());
-        w.go()?;
-    }
-    say(&match &wrapped {
-        Some(_) => format!("recording {}", visible(&target.asked)),
-        None => format!("recording {}", describe(&target)),
-    });
-
-    let mut pull = interval_at(Instant::now() + PULL, PULL);
-    pull.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut look = interval_at(Instant::now() + LOOK, LOOK);
-    let deadline = args.duration.map(|d| Instant::now() + d);
-    let mut status = None;
-    let mut more = false;
-    let mut progress = Progress::default();
-    let ended = loop {
-        if session.recorder_ended() {
-            break EndedBy::Signal;
-        }
-        tokio::select! {
-            // What ends the run must not wait for rings that never empty.
-            biased;
-            () = signals.any() => break EndedBy::Signal,
-            () = until(deadline) => break EndedBy::Duration,
-            result = wait(&mut wrapped) => {
-                status = Some(result.context("waiting for the command")?);
-                break EndedBy::Target;
-            }
-            // Besides: the event that tells of it could be lost.
-            _ = look.tick() => {
-                if let Some(whole) = &session.whole {
-                    progress.show(&whole.progress(session.live.lost_events()?));
-                }
-                if wrapped.is_none() && !session.processes.target_lives() {
-                    break EndedBy::Target;
-                }
-            }
-            () = std::future::ready(()), if more => more = session.pull(false)?,
-            () = session.live.filling() => more = session.pull(false)?,
-            _ = pull.tick() => {
-                more = session.pull(false)?;
-                if wrapped.is_none() && session.processes.target_ended() {
-                    break EndedBy::Target;
-                }
-            }
-        }
-    };
-    progress.end();
-    if let (Some(w), None) = (&mut wrapped, &status) {
-        session.processes.terminate_target();
-        status = Some(w.end().await.context("ending the command")?);
-    }
-    if let (Some(w), Some(status)) = (&wrapped, status) {
-        while session.pull(false)? {}
-        if !session.processes.has_execed(w.pid()) {
-            // The shim has said why it could not become the command: there is nothing to tell.
-            return Ok(exit_code(status));
-        }
-    }
-    session.finish(args, &target)?;
-    Ok(ended.exit_code(status))
-}
-
-/// A line for the person who waits; never into a pipe or a file.
-fn say(line: &str) {
-    if io::stderr().is_terminal() {
-        let _ = writeln!(io::stderr(), "{line}");
-    }
-}
-
-/// One line that is written over and over, on a terminal only.
-#[derive(Default)]
-struct Progress {
-    shown: bool,
-}
-
-impl Progress {
-    fn show(&mut self, line: &str) {
-        if io::stderr().is_terminal() {
-            let _ = write!(io::stderr(), "\r{line}\x1b[K");
-            self.shown = true;
-        }
-    }
-
-    fn end(&self) {
-        if self.shown {
-            let _ = writeln!(io::stderr());
+impl Pulse {
+    pub(crate) fn new(ends_with_target: bool) -> Pulse {
+        let mut pull = interval_at(Instant::now() + PULL, PULL);
+        pull.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Pulse {
+            pull,
+            look: interval_at(Instant::now() + LOOK, LOOK),
+            more: false,
+            ends_with_target,
         }
     }
 }
 
-struct Session {
+/// What a step of a run came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The rings were emptied, or a share of them taken.
+    Pulled,
+    /// Half a second has passed.
+    Looked,
+    /// There is nobody left to record.
+    TargetEnded,
+    /// The recorder has given up: [`Session::finish`] says why.
+    RecorderEnded,
+}
+
+pub(crate) struct Session {
     probes: Probes,
     live: Live,
     processes: Processes,
@@ -167,10 +71,18 @@ struct Session {
     began_ns: u64,
     /// With `-o`: what is recorded besides the calls, and where to.
     whole: Option<Whole>,
+    /// Only the last moments of it, until it is triggered.
+    has_ring: bool,
+    meter: Meter,
 }
 
 impl Session {
-    fn begin(args: &RecordArgs, target: &Target, survey: &Survey) -> Result<Session> {
+    pub(crate) fn begin(
+        args: &RecordArgs,
+        target: &Target,
+        survey: &Survey,
+        owner: Files,
+    ) -> Result<Session> {
         let calls = select::select(args)?;
         let features = Features::ask(blocked::required()?);
         let mut probes = Probes::load(&Options {
@@ -206,7 +118,13 @@ impl Session {
             pipeline.add(Box::new(EventLines { failed }));
         }
         let mut whole = match &args.output {
-            Some(dir) => Some(Whole::begin(dir, args, target, &features.backends())?),
+            Some(dir) => Some(Whole::begin(
+                dir,
+                owner,
+                args,
+                target,
+                &features.backends(),
+            )?),
             None => None,
         };
         if let Some(whole) = &whole {
@@ -220,13 +138,19 @@ impl Session {
                 whole.hops.follow(process.pid, &mut probes);
             }
         }
-        probes.seed()?;
+        let seeded = probes.seed()?;
+        if let Some(whole) = &mut whole {
+            let holders = live::holders(&seeded);
+            whole.seeded(target, holders, &mut processes, &live);
+        }
         if args.json || args.events {
             // For who waits until everything that comes is recorded.
             json::write_begin(&target.asked, &mut io::stdout().lock())
                 .context("writing the first line")?;
         }
         Ok(Session {
+            meter: Meter::start(&probes),
+            has_ring: args.ring.is_some(),
             probes,
             live,
             processes,
@@ -238,12 +162,96 @@ impl Session {
         })
     }
 
-    fn recorder_ended(&self) -> bool {
-        self.whole.as_ref().is_some_and(|w| w.sink.ended())
+    /// Waits for what comes next, and does it. Can be given up at any moment.
+    pub(crate) async fn step(&mut self, pulse: &mut Pulse) -> Result<Step> {
+        if self.whole.as_ref().is_some_and(|w| w.sink.ended()) {
+            return Ok(Step::RecorderEnded);
+        }
+        tokio::select! {
+            biased;
+            // Besides: the event that tells of it could be lost.
+            _ = pulse.look.tick() => {
+                if pulse.ends_with_target && !self.processes.target_lives() {
+                    return Ok(Step::TargetEnded);
+                }
+                return Ok(Step::Looked);
+            }
+            // Not at once: clocks, signals and sockets are looked at in between only.
+            () = tokio::task::yield_now(), if pulse.more => pulse.more = self.pull(false)?,
+            () = self.live.filling() => pulse.more = self.pull(false)?,
+            _ = pulse.pull.tick() => {
+                pulse.more = self.pull(false)?;
+                if pulse.ends_with_target && self.processes.target_ended() {
+                    return Ok(Step::TargetEnded);
+                }
+            }
+        }
+        Ok(Step::Pulled)
+    }
+
+    pub(crate) fn target_lives(&mut self) -> bool {
+        self.processes.target_lives()
+    }
+
+    /// A command that is about to begin has this pid.
+    pub(super) fn starts_as(&mut self, pid: u32) {
+        self.processes.shim = Some(pid);
+    }
+
+    pub(super) fn terminate_target(&mut self) {
+        self.processes.terminate_target();
+    }
+
+    pub(super) fn has_execed(&self, pid: u32) -> bool {
+        self.processes.has_execed(pid)
+    }
+
+    /// With `-o`: what was recorded, and the records that were lost on the way.
+    pub(crate) fn recorded(&self) -> Result<(Stats, u64)> {
+        let stats = self.whole.as_ref().map(|w| w.sink.stats());
+        Ok((stats.unwrap_or_default(), self.live.lost_events()?))
+    }
+
+    /// Writes out what the ring holds.
+    pub(crate) fn trigger(&mut self) -> Result<()> {
+        match &mut self.whole {
+            Some(whole) if self.has_ring => {
+                whole.sink.trigger();
+                Ok(())
+            }
+            _ => bail!("it is no flight recorder: all is written as it comes"),
+        }
+    }
+
+    /// The figures so far. The kernel is asked, so it is to be called by a timer, or because somebody asks.
+    pub(crate) fn figures(&mut self) -> Result<Figures> {
+        let mut state = self.live.state(&self.probes)?;
+        if let Some(whole) = &self.whole {
+            state.complete(whole.ended());
+        }
+        let cost = self.meter.read(&self.probes, true);
+        let mut figures = Figures {
+            bpf_ns: cost.bpf_ns,
+            losses: self.losses(false)?,
+            ..Figures::default()
+        };
+        figures.add_state(&state);
+        figures.add_calls(self.pipeline.stats(), &self.live.call_sums());
+        if let Some(whole) = &self.whole {
+            figures.add_echoes(&whole.sink.analysis);
+        }
+        Ok(figures)
+    }
+
+    /// With `-o`: for who waits.
+    pub(super) fn progress(&self) -> Result<Option<String>> {
+        let lost = self.live.lost_events()?;
+        Ok(self.whole.as_ref().map(|w| w.progress(lost)))
     }
 
     /// Empties the rings, and follows what happened; whether there is more.
-    fn pull(&mut self, end: bool) -> Result<bool> {
+    pub(super) fn pull(&mut self, end: bool) -> Result<bool> {
+        self.meter.turn(&self.probes);
         let Session {
             probes,
             live,
@@ -278,16 +286,29 @@ impl Session {
         if let Some(whole) = whole
             && !more
         {
-            whole.drained(drained_ns, live.lost_events()?, processes, probes)?;
+            whole.drained(drained_ns, live, processes, probes)?;
         }
         std::mem::replace(&mut *self.written.borrow_mut(), Ok(())).context("writing calls")?;
         Ok(more)
     }
 
-    /// Ends the window, reads everything out, and tells it.
-    fn finish(mut self, args: &RecordArgs, target: &Target) -> Result<()> {
+    /// Ends the window, reads everything out, and tells it. How many rows were recorded.
+    pub(crate) fn finish(
+        mut self,
+        args: &RecordArgs,
+        target: &Target,
+        out: &mut impl Write,
+    ) -> Result<u64> {
+        if let Some(whole) = &mut self.whole {
+            whole.ending(&self.probes, &mut self.processes, &self.live);
+        }
         self.probes.stop();
         let ended_ns = monotonic_ns();
+        // Those who live before those who have ended: who ends in between is in both, not in neither.
+        let state = match &self.whole {
+            Some(_) => Some(self.live.state(&self.probes)?),
+            None => None,
+        };
         while self.pull(true)? {}
         let size = size_of::<probe_ebpf::events::ev_call>();
         for record in self.probes.calls_under_way()?.chunks_exact(size) {
@@ -298,9 +319,8 @@ impl Session {
             self.pipeline.add_summed(&sums);
         }
         let losses = self.losses(!args.command.is_empty())?;
-        if let Some(whole) = &mut self.whole {
-            let state = self.live.state(&self.probes)?;
-            whole.end(ended_ns, &state, &losses, &self.processes)?;
+        if let (Some(whole), Some(state)) = (&mut self.whole, state) {
+            whole.end(ended_ns, state, &losses, &self.processes)?;
         }
         let told = summary::Told {
             asked: &target.asked,
@@ -310,9 +330,8 @@ impl Session {
             losses: losses.clone(),
         };
         self.probes.detach();
-        let mut out = io::stdout().lock();
         if args.json || args.events {
-            json::write(&told, &mut out)
+            json::write(&told, out)
         } else {
             out.write_all(summary::render(&told).as_bytes())
         }
@@ -322,9 +341,9 @@ impl Session {
             Some(whole) => {
                 // It shares the recorder with us.
                 drop(self.pipeline);
-                whole.finish(args, losses, &mut out)
+                whole.finish(args, losses, out)
             }
-            None => Ok(()),
+            None => Ok(0),
         }
     }
 

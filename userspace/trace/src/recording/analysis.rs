@@ -1,7 +1,11 @@
-//! Echoes of a run, live or replayed: the same steps in the same order give the same answer.
+//! What a run comes to, live or replayed: the same steps in the same order give the same answer.
 
 use std::collections::{BTreeSet, HashMap};
 
+use phux_perf::Snapshot;
+use phux_recording::Row;
+
+use super::sums::Heard;
 use crate::echo::{self, Chain, Config, Counts, Follower, Summary};
 use crate::report::model::{Cgroup, Echoes};
 use crate::source::Event;
@@ -34,6 +38,8 @@ pub struct Analysis {
     follower: Option<Follower>,
     summary: Summary,
     counts: Counts,
+    /// Threads, PTYs, hops.
+    pub sums: Heard,
     /// Names.
     pub known: Known,
     targets: BTreeSet<u32>,
@@ -49,6 +55,7 @@ impl Analysis {
             follower: Some(Follower::new(Config::default())),
             summary: Summary::new(slow_from),
             counts: Counts::default(),
+            sums: Heard::default(),
             known: Known {
                 unix_offset_ns,
                 ..Known::default()
@@ -85,11 +92,17 @@ impl Analysis {
         }
     }
 
+    /// A row of a table of sums; others mean nothing here.
+    pub fn sum(&mut self, row: &Row) {
+        self.sums.row(row);
+    }
+
     /// An event.
     pub fn event(&mut self, event: Event) {
         if let Event::Exit { thread, .. } = &event {
             self.named(thread.pid, thread.tid, &thread.comm);
         }
+        self.sums.event(&event);
         if let Some(follower) = &mut self.follower {
             follower.push(event);
         }
@@ -129,6 +142,11 @@ impl Analysis {
     /// What became of all inputs.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// Lengths of those that were echoed, ns.
+    pub fn lengths(&self) -> &Snapshot {
+        self.summary.lengths()
     }
 
     /// The summary as the report has it.

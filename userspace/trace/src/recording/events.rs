@@ -68,6 +68,8 @@ pub fn write(event: &Event, hop: &str, names: &mut Names, out: &mut impl Put) {
             tid: thread.tid,
             relation: thread.relation,
             name: names.get(&thread.comm),
+            first_tid: thread.first_tid,
+            start_time: thread.start_time,
             last: *last,
             exit_code: thread.exit_code,
             ..Default::default()
@@ -111,18 +113,7 @@ fn flush(f: &Flush, names: &mut Names, out: &mut impl Put) {
         pty: f.pty.index,
         to_master: f.towards == Side::Master,
         mute: f.mute,
-        policy: f.place.class.policy,
-        nice: f.place.class.nice,
-        rt_priority: f.place.class.rt_priority,
-        slice_us: f.place.slice_us,
-        uclamp_min: f.place.uclamp.0,
-        uclamp_max: f.place.uclamp.1,
-        autogroup_nice: f.place.autogroup_nice.unwrap_or(NO_AUTOGROUP),
-        cgroup: f.place.cgroup,
-        idle_ns: f.blame.idle_ns,
-        other_ns: f.blame.other_ns,
-        unknown_ns: f.blame.unknown_ns,
-        ..Default::default()
+        ..Waited::of(&f.place, &f.blame)
     });
 }
 
@@ -161,20 +152,61 @@ fn off(o: &Off, names: &mut Names, out: &mut impl Put) {
         iowait: o.slept_in.iowait,
         major_faults: o.major_faults,
         migrations: o.migrations,
-        policy: o.place.class.policy,
-        nice: o.place.class.nice,
-        rt_priority: o.place.class.rt_priority,
-        slice_us: o.place.slice_us,
-        uclamp_min: o.place.uclamp.0,
-        uclamp_max: o.place.uclamp.1,
-        autogroup_nice: o.place.autogroup_nice.unwrap_or(NO_AUTOGROUP),
-        cgroup: o.place.cgroup,
-        idle_ns: o.blame.idle_ns,
-        other_ns: o.blame.other_ns,
-        unknown_ns: o.blame.unknown_ns,
-        ..Default::default()
+        ..Waited::of(&o.place, &o.blame)
     });
 }
+
+/// A row of who waited for a CPU: where it stood, and who had the CPU.
+trait Waited: Sized {
+    fn of(place: &Placement, blame: &ShortBlame) -> Self;
+    fn place(&self) -> Placement;
+    /// The culprits stand in rows of their own.
+    fn blame(&self, culprits: Vec<ShortCulprit>) -> ShortBlame;
+}
+
+macro_rules! waited {
+    ($($row:ty),*) => { $(
+        impl Waited for $row {
+            fn of(place: &Placement, blame: &ShortBlame) -> Self {
+                Self {
+                    policy: place.class.policy,
+                    nice: place.class.nice,
+                    rt_priority: place.class.rt_priority,
+                    slice_us: place.slice_us,
+                    uclamp_min: place.uclamp.0,
+                    uclamp_max: place.uclamp.1,
+                    autogroup_nice: place.autogroup_nice.unwrap_or(NO_AUTOGROUP),
+                    cgroup: place.cgroup,
+                    idle_ns: blame.idle_ns,
+                    other_ns: blame.other_ns,
+                    unknown_ns: blame.unknown_ns,
+                    ..Default::default()
+                }
+            }
+
+            fn place(&self) -> Placement {
+                Placement {
+                    class: class(self.policy, self.nice, self.rt_priority),
+                    slice_us: self.slice_us,
+                    uclamp: (self.uclamp_min, self.uclamp_max),
+                    autogroup_nice: autogroup(self.autogroup_nice),
+                    cgroup: self.cgroup,
+                }
+            }
+
+            fn blame(&self, culprits: Vec<ShortCulprit>) -> ShortBlame {
+                ShortBlame {
+                    culprits,
+                    idle_ns: self.idle_ns,
+                    other_ns: self.other_ns,
+                    unknown_ns: self.unknown_ns,
+                }
+            }
+        }
+    )* };
+}
+
+waited!(rows::Off, rows::Flush);
 
 fn rivals(victim: At, blame: &ShortBlame, names: &mut Names, out: &mut impl Put) {
     for c in &blame.culprits {
@@ -226,19 +258,8 @@ impl Reader {
                 queued: r.queued,
                 started: r.ts,
                 mute: r.mute,
-                place: Placement {
-                    class: class(r.policy, r.nice, r.rt_priority),
-                    slice_us: r.slice_us,
-                    uclamp: (r.uclamp_min, r.uclamp_max),
-                    autogroup_nice: autogroup(r.autogroup_nice),
-                    cgroup: r.cgroup,
-                },
-                blame: ShortBlame {
-                    culprits: self.culprits(r.end(), r.tid),
-                    idle_ns: r.idle_ns,
-                    other_ns: r.other_ns,
-                    unknown_ns: r.unknown_ns,
-                },
+                place: r.place(),
+                blame: r.blame(self.culprits(r.end(), r.tid)),
             }),
             Row::Off(r) => Event::Off(Box::new(self.off(r))),
             Row::Sock(r) => Event::Sock(Sock {
@@ -261,6 +282,8 @@ impl Reader {
                     tid: r.tid,
                     comm: r.name.to_string(),
                     relation: r.relation,
+                    first_tid: r.first_tid,
+                    start_time: r.start_time,
                     exited: true,
                     ended_at: r.ts,
                     exit_code: r.exit_code,
@@ -305,19 +328,8 @@ impl Reader {
             },
             major_faults: r.major_faults,
             migrations: r.migrations,
-            place: Placement {
-                class: class(r.policy, r.nice, r.rt_priority),
-                slice_us: r.slice_us,
-                uclamp: (r.uclamp_min, r.uclamp_max),
-                autogroup_nice: autogroup(r.autogroup_nice),
-                cgroup: r.cgroup,
-            },
-            blame: ShortBlame {
-                culprits: self.culprits(r.end(), r.tid),
-                idle_ns: r.idle_ns,
-                other_ns: r.other_ns,
-                unknown_ns: r.unknown_ns,
-            },
+            place: r.place(),
+            blame: r.blame(self.culprits(r.end(), r.tid)),
         }
     }
 
@@ -338,15 +350,15 @@ impl Reader {
     }
 }
 
-fn pty(devpts: u32, index: u32) -> PtyId {
+pub(super) fn pty(devpts: u32, index: u32) -> PtyId {
     PtyId { devpts, index }
 }
 
-fn side(master: bool) -> Side {
+pub(super) fn side(master: bool) -> Side {
     if master { Side::Master } else { Side::Slave }
 }
 
-fn class(policy: u8, nice: i8, rt_priority: u8) -> SchedClass {
+pub(super) fn class(policy: u8, nice: i8, rt_priority: u8) -> SchedClass {
     SchedClass {
         policy,
         nice,

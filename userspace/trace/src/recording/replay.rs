@@ -10,10 +10,7 @@ use super::chains;
 use super::events::Reader;
 use crate::echo::Chain;
 use crate::privileges::AsInvoker;
-use crate::report::model::{
-    Backend, Cause, Cost, Loss, Report, SCHEMA_VERSION, Target, Verdict, Window,
-};
-use crate::report::verdict::verdict;
+use crate::report::model::Loss;
 use crate::say;
 
 /// Opens a recording; what a killed recorder left in it is finished first.
@@ -37,7 +34,7 @@ pub fn open(dir: &Path) -> Result<(Dataset, RunId, Run)> {
 /// What a replay comes to.
 #[derive(Debug)]
 pub struct Replayed {
-    /// Echoes.
+    /// Echoes, threads, PTYs, hops.
     pub analysis: Analysis,
     /// What was lost.
     pub losses: Vec<Loss>,
@@ -84,6 +81,9 @@ pub fn replay(
                 count: l.count,
                 meaning: l.meaning.to_string(),
             }),
+            Row::Thread(_) | Row::Bucket(_) | Row::Blame(_) | Row::Metric(_) => {
+                done.analysis.sum(&row);
+            }
             Row::Syscall(s) => done.end_ns = done.end_ns.max(s.end()),
             _ => {}
         }
@@ -99,55 +99,4 @@ pub fn replay(
         }
     }
     Ok(done)
-}
-
-/// The report of a recording, made live at its end or of the replay: echoes, their verdict, losses. Not the
-/// tables of threads, PTYs and hops, which `attach` has from the kernel's sums: the recording has their
-/// events one by one. `end_ns` counts where the recording does not say when it ended.
-pub fn report(run: &Run, analysis: &Analysis, losses: Vec<Loss>, end_ns: u64) -> Report {
-    let backends: Vec<Backend> = serde_json::from_str(&run.backends).unwrap_or_default();
-    let mut report = Report {
-        schema_version: SCHEMA_VERSION,
-        last: true,
-        limited: None,
-        window: Window {
-            start_unix_ms: run.unix_ns / 1_000_000,
-            duration_ns: run.end.unwrap_or(end_ns).saturating_sub(run.ts),
-            host: run.hostname.to_string(),
-            kernel: run.kernel.to_string(),
-            cpus: run.cpus,
-        },
-        verdict: Verdict {
-            cause: Cause::NoData,
-            sentence: String::new(),
-            evidence: Vec::new(),
-            advice: Vec::new(),
-        },
-        target: Target {
-            asked: run.target.to_string(),
-            processes: Vec::new(),
-        },
-        backends,
-        losses,
-        cost: Cost::default(),
-        threads: Vec::new(),
-        ptys: Vec::new(),
-        hops: Vec::new(),
-        in_process: Vec::new(),
-        echoes: Some(analysis.echoes()),
-        slow_echoes: analysis.slow(),
-        notes: Vec::new(),
-    };
-    if &*run.outcome != "finished" {
-        let how = format!("how the recording ended: {}", run.outcome);
-        report.notes.push(how);
-    }
-    report.verdict = verdict(&report);
-    if report.verdict.cause == Cause::NoData {
-        // Threads may well have run: their rows are not in this report.
-        report.verdict.sentence =
-            "Too few echoes were recorded to judge: type in the terminal while it is recorded."
-                .into();
-    }
-    report
 }

@@ -7,20 +7,23 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use phux_recording::{
-    Drain, Loss, Name, Names, Options, Record, Recorder, Run, Slice, Stats, Syscall, Task, Thread,
+    Drain, Loss, Name, Names, Options, Record, Recorder, Run, Slice, Stats, Syscall, Task,
 };
 
 use super::analysis::Analysis;
+use super::details::Details;
+use super::sums::Told;
 use super::trigger::{Condition, Trigger};
 use super::{Put, calls, chains, events};
+use crate::attach::inside::Looked;
 use crate::attach::names::Named;
-use crate::attach::session::Start;
+use crate::attach::window::Start;
 use crate::echo::Names as _;
-use crate::privileges::AsInvoker;
+use crate::privileges::{self, Files};
 use crate::report::model;
 use crate::source::Event;
 use crate::source::event::{Off, Wake};
-use crate::stats::{Phase, ThreadStat};
+use crate::stats::{KernelState, ThreadStat};
 use crate::syscalls::{Call, Consumer};
 
 /// Threads and cgroups whose names are recorded once; with more they are told again.
@@ -39,6 +42,19 @@ impl Put for Out {
         if !self.ended {
             self.ended = self.recorder.push(row).is_err();
         }
+    }
+}
+
+/// Rows that the analysis goes by besides.
+struct Heeded<'a> {
+    out: &'a mut Out,
+    analysis: &'a mut Analysis,
+}
+
+impl Put for Heeded<'_> {
+    fn put<T: Record>(&mut self, row: T) {
+        self.analysis.sum(&row.clone().into_row());
+        self.out.put(row);
     }
 }
 
@@ -78,6 +94,7 @@ pub struct Sink {
     cgroups: HashSet<u64>,
     targets: BTreeSet<u32>,
     on_cpu: HashMap<u32, OnCpu>,
+    told: Told,
     triggers: Vec<Trigger>,
     start: Start,
 }
@@ -89,22 +106,29 @@ impl std::fmt::Debug for Sink {
 }
 
 impl Sink {
-    /// Begins a recording in `dir`. Its files are those of the user who called sudo.
+    /// Begins a recording in `dir`, whose files are those of `owner`.
     ///
     /// # Errors
     /// The directory cannot be made or written.
-    pub fn create(dir: &Path, run: Run, options: Options, on: &[Condition]) -> Result<Sink> {
-        let start = Start {
-            monotonic_ns: run.ts,
-            unix_ns: run.unix_ns,
-        };
-        // The recorder's thread inherits it, and keeps it when we have it no more.
-        let files_are_the_callers = AsInvoker::begin();
-        let recorder = Recorder::create(dir, run, options)
+    pub fn create(
+        dir: &Path,
+        owner: Files,
+        run: Run,
+        options: Options,
+        on: &[Condition],
+    ) -> Result<Sink> {
+        let start = Start::of(&run);
+        // The writer is a thread of its own, which inherits what this one has: nothing.
+        let recorder = privileges::unprivileged(owner, || Recorder::create(dir, run, options))
+            .context("giving up privileges")?
             .with_context(|| format!("cannot record to {}", dir.display()))?;
-        drop(files_are_the_callers);
+        Ok(Sink::of(recorder, start, on))
+    }
+
+    /// The same to a recorder that there is, whose run began then.
+    pub(crate) fn of(recorder: Recorder, start: Start, on: &[Condition]) -> Sink {
         let ended = false;
-        Ok(Sink {
+        Sink {
             out: Rc::new(RefCell::new(Out { recorder, ended })),
             names: Names::new(KNOWN),
             named: Named::new(start.unix_offset_ns()),
@@ -113,9 +137,10 @@ impl Sink {
             cgroups: HashSet::new(),
             targets: BTreeSet::new(),
             on_cpu: HashMap::new(),
+            told: Told::from(start.monotonic_ns),
             triggers: on.iter().map(|c| Trigger::new(*c)).collect(),
             start,
-        })
+        }
     }
 
     /// Who is to be given the calls.
@@ -171,6 +196,7 @@ impl Sink {
             Event::Hop(h) => self.analysis.hop_named(h.hop, hop),
             Event::Fork(_) => {}
         }
+        self.told.event(&event);
         events::write(&event, hop, &mut self.names, &mut *self.out.borrow_mut());
         self.analysis.event(event);
     }
@@ -250,51 +276,45 @@ impl Sink {
         }
     }
 
-    /// The threads' sums over the whole run.
-    pub fn threads<'a>(
+    /// What the kernel has summed up until now, threads that have ended included: what has grown is recorded.
+    pub fn sums(
         &mut self,
-        threads: impl Iterator<Item = &'a ThreadStat>,
+        now: KernelState,
+        last: bool,
         role: impl Fn(&ThreadStat) -> Option<String>,
-        at_ns: u64,
+        hop: impl Fn(u32) -> Option<String>,
     ) {
-        let ts = self.start.monotonic_ns;
-        for t in threads {
-            let end = if t.exited { t.ended_at } else { at_ns };
-            let row = Thread {
-                ts,
-                dur: end.saturating_sub(ts),
-                pid: t.pid,
-                tid: t.tid,
-                comm: self.names.get(&t.comm),
-                role: self.names.get(&role(t).unwrap_or_default()),
-                first_tid: t.first_tid,
-                start_time: t.start_time,
-                relation: t.relation,
-                on_cpu_ns: t.on_cpu_ns,
-                blocked_ns: t.blocked_ns,
-                waits: t.wait.count,
-                wait_ns: t.wait.sum,
-                wait_max_ns: t.wait.max,
-                voluntary: t.voluntary,
-                involuntary: t.involuntary,
-                migrations: t.migrations,
-                phase: match t.phase {
-                    Phase::Unknown => 0,
-                    Phase::Running => probe_ebpf::events::PHASE_RUNNING,
-                    Phase::Blocked => probe_ebpf::events::PHASE_BLOCKED,
-                    Phase::Waiting => probe_ebpf::events::PHASE_WAITING,
-                },
-                phase_since: t.phase_since,
-                policy: t.sched.policy,
-                nice: t.sched.nice,
-                rt_priority: t.sched.rt_priority,
-                exited: t.exited,
-                exit_code: t.exit_code,
-                threads: t.threads,
-                ..Thread::default()
-            };
-            self.put(row);
+        let threads = now.threads.values().chain(now.summed.values());
+        let blames = threads.map(|t| &t.blame);
+        let blames = blames.chain(now.flush.values().map(|f| &f.blame));
+        for culprit in blames.flat_map(|b| &b.culprits) {
+            self.meet_cgroup(culprit.cgroup);
         }
+        let mut out = Heeded {
+            out: &mut self.out.borrow_mut(),
+            analysis: &mut self.analysis,
+        };
+        self.told
+            .tell(now, last, role, hop, &mut self.names, &mut out);
+    }
+
+    /// What processes keep of themselves, from then until then.
+    pub(crate) fn metrics(&mut self, looked: &[Looked], window: (u64, u64)) {
+        let mut out = Heeded {
+            out: &mut self.out.borrow_mut(),
+            analysis: &mut self.analysis,
+        };
+        Told::tell_metrics(looked, window, &mut self.names, &mut out);
+    }
+
+    /// What the row of the run is to say besides.
+    ///
+    /// # Errors
+    /// It is no JSON.
+    pub fn describe(&self, details: &Details) -> Result<()> {
+        let json = serde_json::to_string(details).context("details")?;
+        self.out.borrow().recorder.describe(json.into());
+        Ok(())
     }
 
     /// Ends the recording: what it has written.

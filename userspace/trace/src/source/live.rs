@@ -107,27 +107,30 @@ impl Live {
         .await;
     }
 
-    /// Takes what is in the rings, in the order of time. It ends, and takes no more memory than what
-    /// the rings hold, however fast they are filled meanwhile: what is clearly later can wait.
-    pub fn drain(&mut self) -> Vec<Event> {
-        let until = monotonic_ns() + SETTLED_NS;
-        let mut events = Vec::new();
+    /// Takes what is in the rings: what is told of system calls is given to `calls`, in an order that
+    /// is right for them; the rest comes back in the order of time, and whether there is more.
+    pub fn drain(&mut self, mut calls: impl FnMut(&[u8])) -> (Vec<Event>, bool) {
+        let began = monotonic_ns();
+        let (mut events, mut more) = (Vec::new(), false);
+        let only_one = self.rings.len() == 1;
         for ring in &mut self.rings {
-            while let Some(record) = ring.get_mut().next() {
+            let mut left = SHARE;
+            while left > 0
+                && let Some(record) = ring.get_mut().next()
+            {
+                left -= 1;
                 match Event::decode(&record) {
-                    Some(event) => {
-                        let later = event.ts() > until;
-                        events.push(event);
-                        if later {
-                            break;
-                        }
-                    }
-                    None => self.undecodable += 1,
+                    Some(event) => events.push(event),
+                    None if !tells_of_calls(&record) => self.undecodable += 1,
+                    None if only_one => calls(&record),
+                    None => self.held.push(&record),
                 }
             }
+            more |= left == 0;
         }
+        self.held.give(began.saturating_sub(SETTLED_NS), calls);
         events.sort_by_key(Event::ts);
-        events
+        (events, more)
     }
 
     /// Records so far that found no room in their ring.
@@ -255,6 +258,16 @@ impl Live {
         state.missed = probes.missed();
         Ok(state)
     }
+}
+
+fn tells_of_calls(record: &[u8]) -> bool {
+    let kinds = [
+        events::EV_CALL,
+        events::EV_FILE,
+        events::EV_STRINGS,
+        events::EV_COMM,
+    ];
+    raw::read::<events::ev_header>(record).is_some_and(|h| kinds.contains(&h.type_))
 }
 
 /// Entries that vanish while the map is walked are left out.

@@ -103,28 +103,53 @@ impl Blame {
         self.unknown_ns += more.unknown_ns;
     }
 
-    /// What came since. A name that lost its place in the kernel's table meanwhile and came back shows what it has now.
+    /// What came since; all parts still sum to the waits. A name that lost its place in the kernel's table
+    /// meanwhile and came back shows what it has now, and what it had before is in `other_ns`.
     pub fn since(&self, earlier: &Blame) -> Blame {
         let mut now = self.clone();
-        for c in &mut now.culprits {
-            let Some(e) = earlier
+        now.idle_ns = now.idle_ns.saturating_sub(earlier.idle_ns);
+        now.unknown_ns = now.unknown_ns.saturating_sub(earlier.unknown_ns);
+        // Of what was waited since, as much as is not told yet.
+        let waited = self.total_ns().saturating_sub(earlier.total_ns());
+        let mut left = waited.saturating_sub(now.idle_ns + now.unknown_ns);
+        let mut slices_left = self.slices().saturating_sub(earlier.slices());
+        let mut came_back = Vec::new();
+        for (i, c) in now.culprits.iter_mut().enumerate() {
+            let before = earlier
                 .culprits
                 .iter()
-                .find(|e| e.own == c.own && e.name == c.name)
-            else {
+                .find(|e| e.own == c.own && e.name == c.name);
+            match before {
+                Some(e) if e.ns > c.ns || e.slices > c.slices => {
+                    came_back.push(i);
+                    continue;
+                }
+                Some(e) => {
+                    c.ns -= e.ns;
+                    c.slices -= e.slices;
+                }
+                None => {}
+            }
+            left = left.saturating_sub(c.ns);
+            slices_left = slices_left.saturating_sub(c.slices);
+        }
+        for i in came_back {
+            let Some(c) = now.culprits.get_mut(i) else {
                 continue;
             };
-            if e.ns <= c.ns && e.slices <= c.slices {
-                c.ns -= e.ns;
-                c.slices -= e.slices;
-            }
+            // Where it did not begin from nothing, no more than that can be its.
+            (c.ns, c.slices) = (c.ns.min(left), c.slices.min(slices_left));
+            (left, slices_left) = (left - c.ns, slices_left - c.slices);
         }
-        now.culprits.retain(|c| c.slices != 0);
-        now.idle_ns = now.idle_ns.saturating_sub(earlier.idle_ns);
-        now.other_ns = now.other_ns.saturating_sub(earlier.other_ns);
-        now.other_slices = now.other_slices.saturating_sub(earlier.other_slices);
-        now.unknown_ns = now.unknown_ns.saturating_sub(earlier.unknown_ns);
+        now.culprits.retain(|c| (c.ns, c.slices) != (0, 0));
+        // Not by its own growth: it has also what names that lost their place had before, told as theirs.
+        (now.other_ns, now.other_slices) = (left, slices_left);
         now
+    }
+
+    fn slices(&self) -> u64 {
+        let named: u64 = self.culprits.iter().map(|c| c.slices).sum();
+        named + self.other_slices
     }
 }
 
@@ -180,7 +205,65 @@ impl Wakers {
         }
         now.by.retain(|(_, n)| *n != 0);
         now.interrupt = now.interrupt.saturating_sub(earlier.interrupt);
-        now.other = now.other.saturating_sub(earlier.other);
+        let all = self.named() + self.other;
+        let since = all.saturating_sub(earlier.named() + earlier.other);
+        now.other = since.saturating_sub(now.named());
         now
+    }
+
+    fn named(&self) -> u64 {
+        self.by.iter().map(|(_, n)| n).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn culprit(name: &str, ns: u64) -> Culprit {
+        Culprit {
+            name: name.into(),
+            own: false,
+            pids: vec![1],
+            more_pids: false,
+            ns,
+            slices: 1,
+            sched: SchedClass::default(),
+            cgroup: 0,
+        }
+    }
+
+    #[test]
+    fn an_interval_sums_up_though_names_lost_their_places_in_it() {
+        let then = Blame {
+            culprits: vec![
+                culprit("gone", 100),
+                culprit("back", 50),
+                culprit("stays", 7),
+            ],
+            other_ns: 5,
+            other_slices: 1,
+            ..Blame::default()
+        };
+        // `gone` and `back` gave up their places: theirs is among the others, and `back` came again.
+        let now = Blame {
+            culprits: vec![culprit("back", 20), culprit("stays", 7), culprit("new", 1)],
+            other_ns: 5 + 100 + 50 + 3,
+            other_slices: 4,
+            idle_ns: 9,
+            ..Blame::default()
+        };
+        let since = now.since(&then);
+        assert_eq!(since.total_ns(), now.total_ns() - then.total_ns());
+        assert_eq!((since.other_ns, since.idle_ns), (3, 9));
+        let named: Vec<_> = since.culprits.iter().map(|c| (&*c.name, c.ns)).collect();
+        assert_eq!(named, [("back", 20), ("new", 1)]);
+        let by = |n: &[(&str, u64)], other| Wakers {
+            by: n.iter().map(|(n, c)| ((*n).to_owned(), *c)).collect(),
+            interrupt: 0,
+            other,
+        };
+        let since = by(&[("b", 2)], 12).since(&by(&[("a", 10), ("b", 1)], 0));
+        assert_eq!(since, by(&[("b", 1)], 2));
     }
 }

@@ -7,6 +7,7 @@ mod thread;
 
 pub use blame::{Blame, Culprit, Wakers};
 pub use pty::{FlushStat, Holder, IoKey, IoStat, PtyId, Side};
+pub(crate) use state::MAX_ENDED;
 pub use state::{Ended, KernelState, SumKey};
 pub use thread::{Phase, SchedClass, ThreadKey, ThreadStat};
 

@@ -8,7 +8,7 @@ use probe_ebpf::events;
 use super::{FlushStat, IoKey, IoStat, PtyId, Side, ThreadKey, ThreadStat};
 
 /// Ended threads of the target that are kept one by one; further ones are summed by name.
-const MAX_ENDED: usize = 4096;
+pub(crate) const MAX_ENDED: usize = 4096;
 /// Names under which they are summed; further ones share one.
 const MAX_NAMES: usize = 4096;
 
@@ -67,13 +67,7 @@ impl KernelState {
                 })
                 .collect()
         }
-        // A thread that lived then and is summed now brought into the sum what it had then already.
-        let mut summed_then = earlier.summed.clone();
-        for (key, thread) in &earlier.threads {
-            if !self.threads.contains_key(key) {
-                add(&mut summed_then, thread, 0);
-            }
-        }
+        let summed_then = self.summed_at(earlier);
         KernelState {
             at_ns: self.at_ns,
             threads: diff(&self.threads, &earlier.threads, ThreadStat::since),
@@ -84,6 +78,27 @@ impl KernelState {
             losses: diff(&self.losses, &earlier.losses, |n, e| n.saturating_sub(*e)),
             undecodable: self.undecodable.saturating_sub(earlier.undecodable),
             missed: self.missed.saturating_sub(earlier.missed),
+        }
+    }
+}
+
+impl KernelState {
+    /// Of what is summed now, as much as there was then: a thread that lived then and is summed now brought into
+    /// the sum what it had then already.
+    pub fn summed_at(&self, earlier: &KernelState) -> BTreeMap<SumKey, ThreadStat> {
+        let mut then = earlier.summed.clone();
+        for (key, thread) in &earlier.threads {
+            if !self.threads.contains_key(key) {
+                add(&mut then, thread, 0);
+            }
+        }
+        then
+    }
+
+    /// A thread has ended, and is summed by name from here on.
+    pub fn sum_up(&mut self, key: ThreadKey) {
+        if let Some(thread) = self.threads.remove(&key) {
+            add(&mut self.summed, &thread, 0);
         }
     }
 }

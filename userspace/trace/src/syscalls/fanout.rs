@@ -76,6 +76,11 @@ impl Pipeline {
         &self.stats
     }
 
+    /// Figures begin anew.
+    pub fn reset(&mut self) {
+        self.stats = Stats::default();
+    }
+
     /// Adds what the kernel has summed up itself.
     pub fn add_summed(&mut self, sums: &CallSums) {
         let process = self.join.name(&sums.process);

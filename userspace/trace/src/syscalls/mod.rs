@@ -2,7 +2,8 @@
 //!
 //! The kernel tells a call when it has ended, enter and exit in one record ([`join`] makes a
 //! [`Call`] of it), and what a file is called once ([`naming`]). [`fanout`] hands rows to whoever
-//! wants them, in one pass; [`stats`] is always the first of those.
+//! wants them, in one pass; [`stats`] is always the first of those. [`view`] is what of it goes to a
+//! live view.
 
 pub mod call;
 pub mod family;
@@ -15,6 +16,7 @@ pub mod naming;
 pub mod stats;
 pub mod table;
 pub mod uring;
+pub mod view;
 
 pub use call::{Call, End};
 pub use family::Family;

@@ -5,10 +5,13 @@ use std::collections::VecDeque;
 use phux_perf::Snapshot;
 use ratatui::layout::Rect;
 
-use super::Update;
+use super::picker::Picker;
 use super::tabs::flame::Flame;
-use super::tabs::stream::{Row, Stream};
+use super::tabs::stream::{Echo, Stream};
+use super::tabs::{files, syscalls};
+use super::{Recorded, Update};
 use crate::report::model::Report;
+use crate::syscalls::view::{Filter, Kind, Look, Measure, Seen};
 
 /// Intervals that the sparkline remembers; no terminal is wider.
 const HISTORY: usize = 512;
@@ -99,6 +102,8 @@ pub(super) enum Mode {
     Keys,
     /// The words to search for.
     Search,
+    /// One of a list, narrowed by what is typed.
+    Pick,
     Help,
 }
 
@@ -124,6 +129,17 @@ pub(super) struct App {
     pub(super) run: Option<Box<Report>>,
     /// Show the last interval instead of the whole run.
     pub(super) of_interval: bool,
+    /// Nothing new is shown until it is pressed again.
+    pub(super) paused: bool,
+    /// Of the calls that pass the filters.
+    pub(super) seen: Seen,
+    /// Files by directory.
+    pub(super) by_directory: bool,
+    /// The last one on top.
+    pub(super) filters: Vec<Filter>,
+    /// What is typed after `/`.
+    pub(super) search: String,
+    pub(super) picker: Picker,
     /// p99 of the echoes of each interval, ns.
     pub(super) history: VecDeque<u64>,
     /// Between the beginnings of two inputs, ns.
@@ -133,6 +149,7 @@ pub(super) struct App {
     /// Updates that came too fast to be shown.
     pub(super) shed: u64,
     pub(super) flame: Flame,
+    pub(super) recorded: Option<Recorded>,
     /// Said in the last line until the next key.
     pub(super) message: Option<String>,
     pub(super) places: Places,
@@ -159,9 +176,33 @@ impl App {
         &mut self.views[self.tab as usize]
     }
 
+    /// What is looked at of the calls.
+    pub(super) fn look(&self) -> Look {
+        let sort = self.view().sort;
+        let picks_files = self.mode == Mode::Pick && self.picker.is_of_files();
+        let rows = match self.tab {
+            _ if picks_files => Some((Kind::Files, Measure::Time)),
+            Tab::Syscalls => Some((Kind::Syscalls, syscalls::measure(sort))),
+            Tab::Files if self.by_directory => Some((Kind::Directories, files::measure(sort))),
+            Tab::Files => Some((Kind::Files, files::measure(sort))),
+            Tab::Processes => Some((Kind::Processes, Measure::Time)),
+            _ => None,
+        };
+        Look {
+            rows,
+            tree: (self.tab == Tab::Flame)
+                .then(|| self.flame.of_calls())
+                .flatten(),
+            series: self.tab == Tab::Latency,
+            recent: self.tab == Tab::Stream,
+            held: self.paused,
+        }
+    }
+
     /// Takes what the session tells.
     pub(super) fn take(&mut self, update: Update) {
         match update {
+            Update::Reports { shed, .. } if self.paused => self.shed = shed,
             Update::Reports {
                 interval,
                 run,
@@ -182,10 +223,30 @@ impl App {
                         self.gaps.record(chain.unix_ns - self.last_input_ns);
                     }
                     self.last_input_ns = self.last_input_ns.max(chain.unix_ns);
-                    self.stream.push(Row::of_chain(&chain));
+                    self.stream.push(Echo::of_chain(&chain));
                 }
             }
+            Update::Calls(mut seen) => {
+                let recent = std::mem::take(&mut seen.recent);
+                self.stream.calls(recent, seen.anew, seen.unix_offset_ns);
+                self.seen = *seen;
+            }
+            Update::Recorded(recorded) => self.recorded = recorded,
+            Update::Said(what) => self.message = Some(what),
         }
+    }
+
+    /// One more filter on top, unless it is there.
+    pub(super) fn push_filter(&mut self, filter: Filter) {
+        if self.filters.last() != Some(&filter) {
+            self.filters.push(filter);
+        }
+    }
+
+    /// Nothing new, or all that has come meanwhile.
+    pub(super) fn pause_or_go_on(&mut self) {
+        self.paused = !self.paused;
+        self.stream.hold(self.paused);
     }
 
     /// Counts from here; the session does the same.
@@ -194,6 +255,7 @@ impl App {
         self.last_input_ns = 0;
         self.history.clear();
         self.stream.clear();
+        self.seen = Seen::default();
         self.message = Some("counting from here".into());
     }
 }

@@ -10,6 +10,7 @@ use ratatui::text::{Line, Span};
 
 use super::app::{App, Mode, Tab};
 use super::keys::HELP;
+use super::picker;
 use super::tabs::{self, stream};
 use crate::escape::visible;
 use crate::report::units::{count, duration};
@@ -26,6 +27,13 @@ pub(super) fn frame(app: &mut App, buffer: &mut Buffer) {
     if app.mode == Mode::Help {
         for (y, line) in (page.y..page.bottom()).zip(HELP) {
             put(buffer, page.x, y, &Line::from(*line));
+        }
+    } else if app.mode == Mode::Pick {
+        let choices = picker::choices(app);
+        let question = picker::question(app);
+        let lines = app.picker.lines(question, &choices, page.height.into());
+        for (y, line) in (page.y..page.bottom()).zip(&lines) {
+            put(buffer, page.x, y, line);
         }
     } else {
         open_tab(app, buffer, page);
@@ -122,17 +130,34 @@ fn open_tab(app: &mut App, buffer: &mut Buffer, area: Rect) {
 
 fn last_line(app: &App) -> String {
     if app.mode == Mode::Search {
-        return format!("/{}", app.stream.search);
+        return format!("/{}", app.search);
     }
     if let Some(message) = &app.message {
         return message.clone();
     }
+    let mut now = String::new();
+    if app.paused {
+        now += "PAUSED  ";
+    }
+    if let Some(r) = &app.recorded {
+        now += &format!("REC {} rows", count(r.rows));
+        if r.shed > 0 {
+            now += &format!(", {} shed", count(r.shed));
+        }
+        now += "  ";
+    }
+    for filter in &app.filters {
+        now += &format!("[{filter}] ");
+    }
+    if app.tab == Tab::Stream {
+        now += &format!("{}  ", stream::told(app));
+    }
     let Some(report) = app.report() else {
-        return "? help  q quit".into();
+        return now + "? help  q quit";
     };
     let what = if app.of_interval { "last" } else { "all" };
     let mut line = format!(
-        "? help  q quit  {what} {}",
+        "{now}? help  q quit  {what} {}",
         duration(report.window.duration_ns)
     );
     let lost = report
@@ -149,7 +174,7 @@ fn last_line(app: &App) -> String {
 }
 
 /// A line at that place, as far as it fits.
-fn put(buffer: &mut Buffer, x: u16, y: u16, line: &Line<'_>) {
+pub(super) fn put(buffer: &mut Buffer, x: u16, y: u16, line: &Line<'_>) {
     let area = buffer.area;
     if !area.contains((x, y).into()) {
         return;

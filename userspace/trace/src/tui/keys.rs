@@ -9,23 +9,35 @@ use ratatui::crossterm::event::{
 use super::Request;
 use super::app::{App, Mode, Tab};
 use super::export::export;
+use super::picker::{self, Of, Picked, Picker};
 use super::tabs::flame::Move;
+use super::tabs::ranked::{self, Ranked};
 use super::tabs::stream::Follow;
+use super::tabs::{files, processes, sched, syscalls};
+use crate::syscalls::view::{Filter, Key, Kind};
 
 /// Every key, as `?` shows them.
 pub(super) const HELP: &[&str] = &[
     "tab, shift-tab, 1 … 9, 0   another tab (or a click on it)",
     "j k, arrows, page up/down  move (or the wheel)     g G  first, last",
     "s S    sort by the next column; turn the order around",
-    "i      the last interval, or all since the start",
-    "r      reset: count from here",
-    "e      export the report that is shown as JSON, into the current folder",
+    "space  pause: nothing new is shown until it is pressed again",
+    "enter  only what the selected row is about; in stream the column that h l choose",
+    "esc    take the last filter back        /   only what these words are in",
+    "p t f  only one process, thread or file, chosen from a list that typing narrows",
+    "i      the last interval, or all since the start (calls: always all)",
+    "r      reset: count from here           R   record; again: end the recording",
+    "e      export what is shown into the current folder: a report as JSON, calls",
+    "       and files and the stream as CSV, the flame graph as collapsed stacks",
     "q      quit (ctrl-c too)",
-    "stream space pauses, / searches, h l choose a column, enter keeps only rows",
-    "       that say the same there as the selected one, esc takes that back",
-    "flame  h j k l select, enter zooms in, u or esc back out, b what the width",
-    "       means, o the order of the blocks",
+    "files  d  by directory",
+    "flame  h j k l select, enter zooms in, u or esc back out, b what a width is",
+    "       (time, switches, echoes; calls, their bytes, time, time asleep), o which",
+    "       level is on top, s the order of the blocks",
     "? H    this help; any key leaves it",
+    "",
+    "A filter looks back over the last 10,000 calls and counts from there; what was",
+    "there before it counts on. Echoes, threads and hops are narrowed where they can.",
 ];
 
 /// Rows of a turn of the wheel.
@@ -56,6 +68,7 @@ fn pressed(app: &mut App, key: KeyEvent) -> Option<Request> {
     match mode {
         Mode::Help => app.mode = Mode::Keys,
         Mode::Search => searching(app, key.code),
+        Mode::Pick => picking(app, key.code),
         Mode::Keys if of_tab(app, key.code) => {}
         Mode::Keys => return everywhere(app, key.code),
     }
@@ -65,19 +78,43 @@ fn pressed(app: &mut App, key: KeyEvent) -> Option<Request> {
 fn searching(app: &mut App, key: KeyCode) {
     match key {
         KeyCode::Enter => {
-            app.stream.push_search();
+            let words = std::mem::take(&mut app.search).to_lowercase();
+            if !words.is_empty() {
+                app.push_filter(Filter::Words(words));
+            }
             app.mode = Mode::Keys;
         }
         KeyCode::Esc => {
-            app.stream.search.clear();
+            app.search.clear();
             app.mode = Mode::Keys;
         }
         KeyCode::Backspace => {
-            app.stream.search.pop();
+            app.search.pop();
         }
-        KeyCode::Char(c) => app.stream.search.push(c),
+        KeyCode::Char(c) => app.search.push(c),
         _ => {}
     }
+}
+
+fn picking(app: &mut App, key: KeyCode) {
+    let choices = picker::choices(app);
+    let left = app.picker.left(&choices).len();
+    match app.picker.key(key, left) {
+        Picked::Nothing => {}
+        Picked::Closed => app.mode = Mode::Keys,
+        Picked::Row(row) => {
+            let filter = app.picker.left(&choices).get(row).map(|(_, f)| f.clone());
+            app.mode = Mode::Keys;
+            if let Some(filter) = filter {
+                app.push_filter(filter);
+            }
+        }
+    }
+}
+
+fn pick(app: &mut App, of: Of) {
+    app.picker = Picker::open(of);
+    app.mode = Mode::Pick;
 }
 
 /// Keys that mean something in one tab alone; whether it was one.
@@ -85,28 +122,55 @@ fn of_tab(app: &mut App, key: KeyCode) -> bool {
     match app.tab {
         Tab::Stream => stream(app, key),
         Tab::Flame => flame(app, key),
+        Tab::Files if key == KeyCode::Char('d') => {
+            app.by_directory = !app.by_directory;
+            true
+        }
         _ => false,
     }
 }
 
 fn stream(app: &mut App, key: KeyCode) -> bool {
-    let columns = 5;
+    let columns = 6;
     match key {
-        KeyCode::Char(' ') => app.stream.pause_or_go_on(),
-        KeyCode::Char('/') => {
-            app.stream.search.clear();
-            app.mode = Mode::Search;
-        }
         KeyCode::Char('h') | KeyCode::Left => app.stream.turn_column(columns),
         KeyCode::Char('l') | KeyCode::Right => app.stream.turn_column(1),
-        KeyCode::Enter => {
-            let row = app.view().row;
-            app.stream.push_filter(row);
-        }
-        KeyCode::Esc => app.stream.pop_filter(),
         _ => return false,
     }
     true
+}
+
+/// What the selected row is about.
+fn filter_of_row(app: &App) -> Option<Filter> {
+    let row = app.view().row;
+    match app.tab {
+        Tab::Stream => {
+            let item = app.stream.items(&app.filters).nth(row)?;
+            app.stream.filter_of(item)
+        }
+        Tab::Syscalls => of_key(app, Kind::Syscalls, &syscalls::COLUMNS),
+        Tab::Files => of_key(app, files::kind(app), &files::COLUMNS),
+        Tab::Processes => {
+            let (pid, name) = processes::selected(app, app.report()?)?;
+            Some(Filter::Process(pid, name))
+        }
+        Tab::Sched => {
+            let (tid, name) = sched::selected(app, app.report()?)?;
+            Some(Filter::Thread(tid, name))
+        }
+        _ => None,
+    }
+}
+
+fn of_key(app: &App, kind: Kind, columns: &[Ranked]) -> Option<Filter> {
+    let rows = ranked::sorted(app, kind, columns);
+    Some(match &rows.get(app.view().row)?.key {
+        Key::Syscall(nr) => Filter::Syscall(*nr),
+        Key::File(path) => Filter::File(path.clone()),
+        Key::Directory(dir) if dir.starts_with('/') => Filter::Below(dir.clone()),
+        Key::Directory(kind) => Filter::Words(kind.to_lowercase()),
+        Key::Process(_) | Key::Thread { .. } | Key::Rest => return None,
+    })
 }
 
 fn flame(app: &mut App, key: KeyCode) -> bool {
@@ -119,15 +183,21 @@ fn flame(app: &mut App, key: KeyCode) -> bool {
             app.flame.zoom();
             return true;
         }
-        KeyCode::Char('u') | KeyCode::Esc => {
+        KeyCode::Char('u') => {
             app.flame.undo();
             return true;
         }
+        // What was done last is undone: a zoom first, then a filter.
+        KeyCode::Esc => return app.flame.undo(),
         KeyCode::Char('b') => {
             app.flame.turn_metric();
             return true;
         }
         KeyCode::Char('o') => {
+            app.flame.turn_levels();
+            return true;
+        }
+        KeyCode::Char('s') => {
             app.flame.turn_order();
             return true;
         }
@@ -139,7 +209,7 @@ fn flame(app: &mut App, key: KeyCode) -> bool {
         &app.run
     };
     if let Some(report) = report {
-        app.flame.select(to, report);
+        app.flame.select(to, report, app.seen.tree.as_ref());
     }
     true
 }
@@ -172,16 +242,28 @@ fn everywhere(app: &mut App, key: KeyCode) -> Option<Request> {
         }
         KeyCode::Char('i') => app.of_interval = !app.of_interval,
         KeyCode::Char('e') => {
-            let said = app.report().map(|report| export(report, Path::new(".")));
-            app.message = Some(match said {
-                Some(Ok(path)) => format!("written to {}", path.display()),
-                Some(Err(error)) => format!("not exported: {error:#}"),
-                None => "there is no report yet".into(),
+            app.message = Some(match export(app, Path::new(".")) {
+                Ok(path) => format!("written to {}", path.display()),
+                Err(error) => format!("not exported: {error:#}"),
             });
         }
-        KeyCode::Char('R') => {
-            app.message = Some("to record, beside this: sudo phux-trace record".into());
+        KeyCode::Char('R') => return Some(Request::Record),
+        KeyCode::Char(' ') => app.pause_or_go_on(),
+        KeyCode::Char('/') => {
+            app.search.clear();
+            app.mode = Mode::Search;
         }
+        KeyCode::Enter => {
+            if let Some(filter) = filter_of_row(app) {
+                app.push_filter(filter);
+            }
+        }
+        KeyCode::Esc => {
+            app.filters.pop();
+        }
+        KeyCode::Char('p') => pick(app, Of::Processes),
+        KeyCode::Char('t') => pick(app, Of::Threads),
+        KeyCode::Char('f') => pick(app, Of::Files),
         _ => {}
     }
     None

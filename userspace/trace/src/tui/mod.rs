@@ -8,7 +8,9 @@
 mod app;
 mod draw;
 mod export;
+mod input;
 mod keys;
+mod picker;
 mod table;
 mod tabs;
 mod terminal;
@@ -20,18 +22,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ratatui::crossterm::event::{self, Event};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::report::model::{ChainRow, Report};
+use crate::syscalls::view::{Filter, Look, Seen};
+use crate::target::unresolved::Candidate;
 use app::App;
+use input::Input;
+use picker::{Picked, Picker};
 use terminal::Screen;
 
 /// Between two frames that no key asked for: 4 a second.
 const FRAME: Duration = Duration::from_millis(250);
-/// Updates on their way; more are shed. The session sends about a dozen a second.
-const QUEUE: usize = 64;
+/// Updates on their way; more are shed. The session sends about a dozen a second, some with
+/// thousands of calls.
+const QUEUE: usize = 16;
 
 /// What the session tells.
 #[derive(Debug)]
@@ -47,15 +53,38 @@ pub(crate) enum Update {
     },
     /// Inputs that ended.
     Chains(Vec<ChainRow>),
+    /// What is looked at of the calls.
+    Calls(Box<Seen>),
+    /// How far the recording is; `None`: there is none.
+    Recorded(Option<Recorded>),
+    /// Something to read.
+    Said(String),
+}
+
+/// A recording under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    /// Its directory.
+    pub(crate) dir: String,
+    /// Rows so far.
+    pub(crate) rows: u64,
+    /// Rows that came too fast for the disk.
+    pub(crate) shed: u64,
 }
 
 /// What the person at the keyboard asks of the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Request {
     /// End the run.
     Quit,
     /// Count from here.
     Reset,
+    /// Something else of the calls is looked at.
+    Look(Look),
+    /// Only calls that pass these.
+    Filters(Vec<Filter>),
+    /// Begin a recording, or end it.
+    Record,
 }
 
 /// The view on its thread. Dropping it gives the terminal back.
@@ -99,12 +128,18 @@ impl Tui {
         });
     }
 
-    /// Hands over an update, unless the view is that far behind.
-    pub(crate) fn show(&mut self, update: Update) {
-        if let Some(updates) = &self.updates
-            && let Err(TrySendError::Full(_)) = updates.try_send(update)
-        {
-            self.shed += 1;
+    /// Hands over an update, unless the view is that far behind; whether it was taken.
+    pub(crate) fn show(&mut self, update: Update) -> bool {
+        let Some(updates) = &self.updates else {
+            return false;
+        };
+        match updates.try_send(update) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                self.shed += 1;
+                false
+            }
+            Err(TrySendError::Disconnected(_)) => false,
         }
     }
 
@@ -138,53 +173,76 @@ impl Drop for Tui {
     }
 }
 
-/// Until the session is over or nobody can see us any more.
-/// Waits for something to read, or so long. crossterm itself reads a terminal that is gone again and
-/// again.
-fn wait_for_keys(time: Duration) -> Result<()> {
-    let stdin = rustix::stdio::stdin();
-    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-    let time = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(time.subsec_nanos()),
-    };
-    match poll(&mut ready, Some(&time)) {
-        // A signal: perhaps the terminal has another size.
-        Err(rustix::io::Errno::INTR) => return Ok(()),
-        other => other.context("waiting for the terminal")?,
-    };
-    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    anyhow::ensure!(!ready[0].revents().intersects(gone), "the terminal is gone");
-    Ok(())
+/// Has the person choose one of these; `None`: he would not.
+///
+/// # Errors
+/// The terminal refuses.
+pub(crate) fn choose(question: String, candidates: Vec<Candidate>) -> Result<Option<Candidate>> {
+    let choices: Vec<(String, Candidate)> = candidates
+        .into_iter()
+        .map(|c| {
+            let ptys = if c.ptys == 1 { "PTY" } else { "PTYs" };
+            let name = crate::escape::name(&c.name).into_owned();
+            let text = format!("{:>7} {name:<16} {:<12} {} {ptys}", c.pid, c.user, c.ptys);
+            (text, c)
+        })
+        .collect();
+    let mut screen = Screen::enter().context("the terminal")?;
+    let mut input = Input::new()?;
+    let mut picker = Picker::default();
+    let question = question + " (enter: this one, esc: none):";
+    loop {
+        screen.list(|height| picker.lines(&question, &choices, height))?;
+        for event in input.wait(FRAME)? {
+            let Event::Key(key) = event else { continue };
+            if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+                return Ok(None);
+            }
+            let left = picker.left(&choices).len();
+            match picker.key(key.code, left) {
+                Picked::Nothing => {}
+                Picked::Closed => return Ok(None),
+                Picked::Row(row) => {
+                    let chosen = picker.left(&choices).get(row).map(|(_, c)| c.clone());
+                    return Ok(chosen);
+                }
+            }
+        }
+    }
 }
 
+/// Until the session is over or nobody can see us any more.
 fn run(
     mut screen: Screen,
     incoming: &Receiver<Update>,
     asked: &UnboundedSender<Request>,
 ) -> Result<()> {
     let mut app = App::default();
+    let mut input = Input::new()?;
     let mut drawn = Instant::now();
+    let (mut looked, mut filtered) = (None, Vec::new());
     screen.draw(&mut app)?;
     loop {
+        // The session may be over: then the updates have ended too.
+        if filtered != app.filters {
+            filtered.clone_from(&app.filters);
+            let _ = asked.send(Request::Filters(filtered.clone()));
+        }
+        let look = app.look();
+        if looked.as_ref() != Some(&look) {
+            looked = Some(look.clone());
+            let _ = asked.send(Request::Look(look));
+        }
         let mut dirty = false;
-        let left = FRAME.saturating_sub(drawn.elapsed());
-        wait_for_keys(left)?;
-        if event::poll(Duration::ZERO).context("reading the terminal")? {
-            // All that is there, a pasted text or a turned wheel, before one frame.
-            loop {
-                dirty = true;
-                let event = event::read().context("reading the terminal")?;
-                if let Event::Resize(..) = event {
-                    screen.resized()?;
-                }
-                if let Some(request) = keys::handle(&mut app, &event) {
-                    // The session is over: the next line of the loop finds out.
-                    let _ = asked.send(request);
-                }
-                if !event::poll(Duration::ZERO).context("reading the terminal")? {
-                    break;
-                }
+        // All that is there, a pasted text or a turned wheel, before one frame.
+        for event in input.wait(FRAME.saturating_sub(drawn.elapsed()))? {
+            dirty = true;
+            if let Event::Resize(..) = event {
+                screen.resized()?;
+            }
+            if let Some(request) = keys::handle(&mut app, &event) {
+                // The session is over: the next lines find out.
+                let _ = asked.send(request);
             }
         }
         loop {

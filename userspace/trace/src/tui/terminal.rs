@@ -5,7 +5,6 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
@@ -13,9 +12,15 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::text::Line;
+use ratatui::{Frame, Terminal};
 
 use super::app::App;
 use super::draw;
+
+/// For the test of what a panic leaves behind.
+#[cfg(debug_assertions)]
+const PANICS: &str = "PHUX_TRACE_PANICS_IN_DRAW";
 
 /// Whether the terminal is ours.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -49,9 +54,26 @@ impl Screen {
 
     /// One frame: what differs from the one before is written.
     pub(super) fn draw(&mut self, app: &mut App) -> Result<()> {
+        #[cfg(debug_assertions)]
+        if app.report().is_some() && std::env::var_os(PANICS).is_some() {
+            panic!("as {PANICS} asks");
+        }
         self.0
             .draw(|frame| draw::frame(app, frame.buffer_mut()))
             .context("drawing")?;
+        Ok(())
+    }
+
+    /// A list and nothing else, made for the lines that there are.
+    pub(super) fn list(&mut self, lines: impl FnOnce(usize) -> Vec<Line<'static>>) -> Result<()> {
+        let draw = |frame: &mut Frame<'_>| {
+            let area = frame.area();
+            let lines = lines(area.height.into());
+            for (y, line) in (area.y..area.bottom()).zip(&lines) {
+                draw::put(frame.buffer_mut(), area.x, y, line);
+            }
+        };
+        self.0.draw(draw).context("drawing")?;
         Ok(())
     }
 

@@ -3,8 +3,9 @@
 mod received;
 mod typed;
 
-use std::io::PipeReader;
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::io::{PipeReader, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -27,15 +28,21 @@ use crate::term::Size;
 const ESCAPE_WAIT: Duration = Duration::from_millis(10);
 /// Most bytes in one read from the socket.
 const READ_SIZE: usize = 64 * 1024;
+/// Most bytes in one read from the terminal, which has no more.
+const TYPED_SIZE: usize = 4096;
 /// How long the server may take to say goodbye.
 const DETACH_WAIT: Duration = Duration::from_secs(1);
 /// How long the terminal may take to show the last paint.
 const LAST_PAINT: Duration = Duration::from_secs(1);
 
 pub(super) struct Session {
+    /// Standard input, of which std's own has a buffer.
+    keyboard: File,
     socket: UnixStream,
     /// For what is read from the socket.
     buf: Box<[u8]>,
+    /// For what is read from the terminal.
+    typed: Box<[u8]>,
     deframer: Deframer,
     mirror: Mirror,
     painter: Painter,
@@ -69,8 +76,10 @@ impl Session {
         let resized = signal_pipe(&[libc::SIGWINCH])?;
         let terminated = signal_pipe(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT])?;
         Ok(Self {
+            keyboard: rustix::stdio::stdin().try_clone_to_owned()?.into(),
             socket,
             buf: vec![0; READ_SIZE].into(),
+            typed: vec![0; TYPED_SIZE].into(),
             deframer,
             mirror: Mirror::new(size),
             painter: Painter::new(size),
@@ -156,7 +165,6 @@ impl Session {
                 tv_nsec: left.subsec_nanos().into(),
             }
         });
-        let stdin = rustix::stdio::stdin();
         // What is typed before there is a pane waits in the terminal.
         let typing = if self.mirror.pane().is_some() {
             PollFlags::IN
@@ -164,7 +172,7 @@ impl Session {
             PollFlags::empty()
         };
         let mut fds = [
-            PollFd::new(&stdin, typing),
+            PollFd::new(&self.keyboard, typing),
             PollFd::new(&self.socket, PollFlags::IN),
             PollFd::new(&self.resized, PollFlags::IN),
             PollFd::new(&self.terminated, PollFlags::IN),
@@ -240,6 +248,6 @@ fn signal_pipe(signals: &[i32]) -> std::io::Result<UnixStream> {
 }
 
 /// Takes what is there and does not matter: that it came is all.
-fn drain(fd: impl AsFd) {
-    let _ = rustix::io::read(fd, &mut [0; 256]);
+fn drain(mut from: impl Read) {
+    let _ = from.read(&mut [0; 256]);
 }

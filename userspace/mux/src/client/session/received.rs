@@ -1,11 +1,12 @@
 //! What comes from the server: frames, applied to the client's own screen.
 
+use std::io::{Error, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use phux_perf::hop;
 use phux_wire::ServerMessage;
-use rustix::io::Errno;
-use rustix::net::RecvFlags;
 
 use super::super::mirror::{End, News};
 use super::Session;
@@ -25,22 +26,21 @@ impl Session {
     pub(super) fn read_socket(&mut self) -> anyhow::Result<Option<End>> {
         let mut total = 0;
         loop {
-            match rustix::net::recv(&self.socket, &mut self.buf[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) | Err(Errno::CONNRESET) => {
-                    // What came before the end still counts.
-                    let end = self.on_frames()?;
-                    return Ok(end.or(Some(End::Lost)));
-                }
-                Ok((len, _)) => {
+            match receive_now(&self.socket, &mut self.buf) {
+                Ok(0) => return self.lost(),
+                Ok(len) => {
                     self.deframer.feed(&self.buf[..len]);
                     total += len;
                     if len < self.buf.len() {
                         break;
                     }
                 }
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e.into()),
+                Err(e) => match e.kind() {
+                    ErrorKind::WouldBlock => break,
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::ConnectionReset => return self.lost(),
+                    _ => return Err(e.into()),
+                },
             }
             if total >= BURST_BYTES {
                 LOOP_BURST_CAPPED.increment();
@@ -48,6 +48,12 @@ impl Session {
             }
         }
         self.on_frames()
+    }
+
+    /// The server is gone: what came before the end still counts.
+    fn lost(&mut self) -> anyhow::Result<Option<End>> {
+        let end = self.on_frames()?;
+        Ok(end.or(Some(End::Lost)))
     }
 
     /// Handles all frames that are there.
@@ -100,4 +106,12 @@ impl Session {
         self.pacer.dirty(Instant::now());
         None
     }
+}
+
+/// What is there, on a socket that blocks for those who write to it.
+fn receive_now(socket: &UnixStream, buf: &mut [u8]) -> std::io::Result<usize> {
+    let (fd, at, len) = (socket.as_raw_fd(), buf.as_mut_ptr(), buf.len());
+    // SAFETY: at most `len` bytes are written to `at`, which is ours for so many.
+    let got = unsafe { libc::recv(fd, at.cast(), len, libc::MSG_DONTWAIT) };
+    usize::try_from(got).map_err(|_| Error::last_os_error())
 }

@@ -1,11 +1,10 @@
 //! What comes from the terminal: keys, pastes, mouse and sizes, turned into frames for the server.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;
 
 use phux_perf::hop;
 use phux_wire::{ClientMessage, Viewport, key, mods};
-use rustix::io::Errno;
 
 use super::super::input::Input;
 use super::super::mirror::End;
@@ -18,14 +17,16 @@ use crate::term::Scroll;
 
 impl Session {
     pub(super) fn read_terminal(&mut self) -> anyhow::Result<Option<End>> {
-        let mut buf = [0; 4096];
-        let len = match rustix::io::read(rustix::stdio::stdin(), &mut buf) {
-            Ok(0) | Err(Errno::IO) => return Ok(Some(End::Terminated)),
+        let len = match self.keyboard.read(&mut self.typed) {
+            Ok(0) => return Ok(Some(End::Terminated)),
             Ok(len) => len,
-            Err(Errno::INTR | Errno::AGAIN) => return Ok(None),
+            Err(e) if e.raw_os_error() == Some(libc::EIO) => return Ok(Some(End::Terminated)),
+            Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {
+                return Ok(None);
+            }
             Err(e) => return Err(e.into()),
         };
-        let events = self.parser.feed(&buf[..len]);
+        let events = self.parser.feed(&self.typed[..len]);
         let end = self.on_input(events)?;
         self.escape_since = self.parser.waits().then(Instant::now);
         Ok(end)

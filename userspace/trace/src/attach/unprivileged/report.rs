@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Watch;
 use crate::attach::hops::Hops;
 use crate::attach::inside::{self, Patience};
-use crate::attach::{cost, session};
+use crate::attach::{cost, window};
 use crate::report::model::{
     Backend, Cause, Cost, Dist, End, Flush, InProcess, Io, PtyRow, Report, SCHEMA_VERSION, Target,
     Verdict,
@@ -35,7 +35,7 @@ impl Watch {
             Ok(inside) => inside.end(patience, BTreeMap::new, &Hops::default()),
             Err(why) => inside::missing(*pid, why.clone()),
         });
-        let in_process = in_process.collect();
+        let in_process = in_process.map(|looked| looked.row()).collect();
         self.report(0, self.cpu_at_start_ns, true, in_process)
     }
 
@@ -58,7 +58,7 @@ impl Watch {
             schema_version: SCHEMA_VERSION,
             last,
             limited: Some(self.limited.clone()),
-            window: session::window(self.start.unix_ns + began_ns, now.saturating_sub(began_ns)),
+            window: window::window(self.start.unix_ns + began_ns, now.saturating_sub(began_ns)),
             verdict: Verdict {
                 cause: Cause::NoData,
                 sentence: String::new(),

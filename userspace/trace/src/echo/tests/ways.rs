@@ -36,6 +36,52 @@ fn a_key_through_phux_and_all_its_threads() {
 }
 
 #[test]
+fn a_server_that_waits_for_the_kernels_worker_in_a_read() {
+    // A read of an emptied terminal waits for flush work that is under way, and is woken by a
+    // kworker's end: that hands nothing on.
+    let script = PHUX.replace(
+        "90-95      phux send c 51",
+        "82-84-86   phux off lock kw
+         90-95      phux send c 51",
+    );
+    assert_ne!(script, PHUX);
+    let expected = PHUX_CHAIN.replace(
+        "ServerOutput phux 73-92: cpu 12 wait 7",
+        "ServerOutput phux 73-92: cpu 8 wait 9 blocked 2",
+    );
+    assert_eq!(one(&script, &["phux", "client"]), lines(&expected));
+}
+
+#[test]
+fn a_client_that_is_traced_after_its_server() {
+    // Of the first keys the server's side alone is told.
+    let key = |script: &mut String, of_client: bool| {
+        for line in PHUX.lines() {
+            let clients = line.split_whitespace().nth(1).unwrap_or_default();
+            if of_client || !clients.starts_with("client") {
+                *script += &format!("{line}\n");
+            }
+        }
+    };
+    let mut world = World::default();
+    for n in 0..6 {
+        let mut script = String::new();
+        key(&mut script, n >= 3);
+        world.script(&script, n * 1000, "");
+    }
+    let (chains, counts) = world.run_until(&["phux", "client"], 3_000_000);
+    let ends: Vec<u64> = chains
+        .iter()
+        .map(|c| (c.begin + c.length_ns() - BASE) / 1000)
+        .collect();
+    // The sends of the first three, and the terminal of the others.
+    assert_eq!(ends, [95, 1095, 2095, 3120, 4120, 5120]);
+    assert_eq!((counts.echoed, counts.inexact), (6, 0));
+    let last = chains.last().map(|c| c.links.len());
+    assert_eq!(last, Some(lines(PHUX_CHAIN).lines().count() - 1));
+}
+
+#[test]
 fn a_key_through_screen_whose_terminal_is_not_traced() {
     // Nobody is known to have written to the outer master: the flush work alone tells of the key.
     let script = TMUX.replace("0-2        term write outer.m 1", "");

@@ -5,7 +5,8 @@
 //! 20-21    phux/main send c1 30       on connection c1
 //! 11-15-17 kw flush pane.s by tmux    flush work: queued, started, ended; `mute` of a line not echoed
 //! 0-16-18  cat off flush pane.s       off CPU: left, runnable, on a CPU again; and what woke it:
-//!                                     flush PTY.SIDE, task THREAD, irq, preempt; nap: a timer it set
+//!                                     flush PTY.SIDE, task THREAD, irq, preempt; nap: a timer it set;
+//!                                     lock THREAD: uninterruptibly, until that thread was done
 //! ```
 //! A thread is `process` or `process/thread`; a PTY's sides are `.m` and `.s`. Anything after `#` is
 //! a remark.
@@ -142,7 +143,7 @@ impl World {
                 runnable: *runnable,
                 wake: match rest[0] {
                     "preempt" => Wake::Preempted,
-                    "task" => Wake::Task {
+                    "task" | "lock" => Wake::Task {
                         pid: self.pid(&named(rest[1])),
                         tid: self.tid(&named(rest[1])),
                     },
@@ -155,6 +156,7 @@ impl World {
                         "nap" => libc::SYS_clock_nanosleep as i32,
                         _ => libc::SYS_read as i32,
                     }),
+                    disk: rest[0] == "lock",
                     ..SleptIn::default()
                 },
                 blame: hog(ts - runnable),

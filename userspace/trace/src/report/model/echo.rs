@@ -59,6 +59,22 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// All together.
+    pub fn all(&self) -> u64 {
+        let Ends {
+            echoed,
+            silent,
+            unread,
+            late,
+            undelivered,
+            lost,
+            open,
+        } = *self;
+        [echoed, silent, unread, late, undelivered, lost, open]
+            .iter()
+            .fold(0, |s, n| s.saturating_add(*n))
+    }
+
     /// The count of one kind.
     pub fn of(&self, kind: EndKind) -> u64 {
         let Ends {

@@ -1,10 +1,14 @@
 //! The figures that led to the sentence, and what they do not cover.
 
+use super::echo::lift;
 use super::felt::Waits;
+use super::quota::used_up;
 use super::sentence::{culprits, figures, instead, lives, name, readers, shared, subject, thread};
 use super::{Finding, Subject};
 use crate::escape::{name as name_of, visible};
-use crate::report::model::{Culprit, CulpritKind, PtyRow, Relation, Report, ThreadRow};
+use crate::report::model::{
+    CgroupLevel, Culprit, CulpritKind, PtyRow, Relation, Report, ThreadRow,
+};
 use crate::report::units::{count, duration, percent};
 use crate::report::words::class_in_full;
 
@@ -29,6 +33,10 @@ pub(super) fn evidence(
     let mut culprits = culprits(worst);
     culprits.truncate(CULPRITS);
     culprits.retain(|c| c.ns > 0 && c.ns >= total / MINOR);
+    if let Some(group) = used_up(worst) {
+        culprits.retain(|c| c.kind != CulpritKind::Idle);
+        lines.push(throttled(group));
+    }
     lines.extend(culprits.iter().map(|c| ran(c, total, report)));
     if let Subject::Threads(t, rest) = &worst.who {
         if shared(t, &worst.waits) {
@@ -70,6 +78,21 @@ pub(super) fn evidence(
         lines.push(format!("what they are: ps -fp {}", pids.join(",")));
     }
     lines
+}
+
+/// How often, for how long, and what would end it.
+fn throttled(group: &CgroupLevel) -> String {
+    let (times, ns) = (group.nr_throttled, group.throttled_ns);
+    let mut text = format!(
+        "{} was throttled in {} periods, for {} on all CPUs together",
+        name_of(&group.path),
+        count(times.unwrap_or(0)),
+        duration(ns.unwrap_or(0))
+    );
+    if let Some(command) = lift(&group.path) {
+        text.push_str(&format!("; to lift its quota: {command}"));
+    }
+    text
 }
 
 /// What the other threads of the process waited, which is not in the sentence.

@@ -8,6 +8,7 @@ mod calm;
 mod echo;
 mod evidence;
 mod felt;
+mod quota;
 mod sentence;
 #[cfg(test)]
 mod tests;
@@ -99,6 +100,7 @@ enum Way {
 impl Finding<'_> {
     fn cause(&self) -> Cause {
         match self.who {
+            Subject::Threads(..) if quota::used_up(self).is_some() => Cause::QuotaThrottling,
             Subject::Threads(..) => Cause::RunQueue,
             Subject::Worker(..) => Cause::FlushWorker,
             Subject::Reader(..) => Cause::ReaderWait,

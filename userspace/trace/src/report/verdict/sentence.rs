@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::felt::Waits;
+use super::quota::used_up;
 use super::{Finding, Subject, Way};
 use crate::escape;
 use crate::report::model::{Culprit, CulpritKind, End, PtyRow, Report, ThreadRow};
@@ -229,6 +230,15 @@ fn merge(into: &mut Culprit, c: &Culprit) {
 
 /// `, while cc1plus ×3 and rustc(15102) ran`; waking an idle CPU is nobody's fault.
 pub(super) fn instead(f: &Finding<'_>) -> String {
+    if let Some(group) = used_up(f) {
+        let us = |us: Option<u64>| duration(us.unwrap_or(0).saturating_mul(1000));
+        return format!(
+            ", while cgroup {} had used up its quota of {} in each {}",
+            escape::name(&group.path),
+            us(group.quota_us),
+            us(group.period_us)
+        );
+    }
     let all = culprits(f);
     let sum = |kind| {
         all.iter()

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::felt::SLOW_NS;
 use super::*;
-use crate::report::model::{Culprit, CulpritKind, Dist, Process, SchedClass};
+use crate::report::model::{
+    CgroupLevel, Culprit, CulpritKind, Dist, PlacementInfo, Process, SchedClass,
+};
 use crate::report::sample::{
     self, dist, empty, flush, idle, ms, other, peer, pty, task, thread, us,
 };
@@ -155,6 +157,52 @@ fn an_idle_cpu_is_no_hog() {
         v.sentence
     );
     assert!(!v.sentence.contains("kworker"), "{}", v.sentence);
+}
+
+#[test]
+fn an_idle_cpu_and_a_throttled_cgroup_are_a_used_up_quota() {
+    let throttled = |ns| {
+        let mut t = server(lagging());
+        t.ran_instead = vec![idle(ms(1_400)), task("kworker/0:1", &[31], ms(9), 12)];
+        let level = CgroupLevel {
+            path: "/build.slice/mux.service".into(),
+            quota_us: Some(20_000),
+            period_us: Some(100_000),
+            nr_throttled: Some(17),
+            throttled_ns: Some(ns),
+            ..CgroupLevel::default()
+        };
+        t.placement = Some(PlacementInfo {
+            levels: vec![level],
+            ..PlacementInfo::default()
+        });
+        t
+    };
+    let v = verdict(&of(vec![throttled(ms(1_300))]));
+    assert_eq!(v.cause, Cause::QuotaThrottling, "{v:#?}");
+    assert!(
+        v.sentence.contains(
+            "while cgroup /build.slice/mux.service had used up its quota of 20.0ms in each 100ms"
+        ),
+        "{}",
+        v.sentence
+    );
+    assert!(
+        v.evidence
+            .iter()
+            .any(|e| e.contains("set-property --runtime mux.service CPUQuota=")),
+        "{:?}",
+        v.evidence
+    );
+    // Its look-alikes: throttled for a moment only; and somebody else had the CPU.
+    assert_eq!(
+        cause(&of(vec![throttled(ms(300))])),
+        Cause::RunQueue,
+        "another reason"
+    );
+    let mut beside = throttled(ms(1_300));
+    beside.ran_instead = vec![task("cc1plus", &[7], ms(1_400), 400)];
+    assert_eq!(cause(&of(vec![beside])), Cause::RunQueue, "a hog");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod top;
 mod tree;
 
 #[cfg(test)]
-pub(super) use tree::tests;
+pub(crate) use tree::tests;
 
 pub use figures::Figures;
 pub use rates::{Rate, Rates, SECONDS};
@@ -16,6 +16,7 @@ pub use recent::{RECENT, Recent};
 pub use top::Top;
 pub use tree::{Leaf, Leaves, Level, Metric, Node};
 
+use phux_perf::Snapshot;
 use rustc_hash::FxHashMap;
 
 use super::{Call, Consumer, End, Name};
@@ -56,6 +57,10 @@ pub struct Stats {
     pub leaves: Leaves,
     /// The last ones.
     pub recent: Recent,
+    /// Between the calls of a thread, ns.
+    pub gaps: Snapshot,
+    /// Of their sum: off CPU.
+    pub gap_off_ns: u64,
     /// Calls that were still under way at the end.
     pub under_way: Vec<Call>,
 }
@@ -72,13 +77,15 @@ impl Default for Stats {
             rates: Rates::default(),
             leaves: Leaves::default(),
             recent: Recent::default(),
+            gaps: Snapshot::default(),
+            gap_off_ns: 0,
             under_way: Vec::new(),
         }
     }
 }
 
 impl Stats {
-    fn add(&mut self, call: &Call) {
+    pub(super) fn add(&mut self, call: &Call) {
         if call.end == End::UnderWay {
             self.under_way.push(call.clone());
             return;
@@ -96,6 +103,10 @@ impl Stats {
         self.threads.of(&thread).add(call);
         if self.leaves.add(call) {
             self.name_process(call.pid, &call.process);
+        }
+        if call.gap != 0 {
+            self.gaps.record(call.gap);
+            self.gap_off_ns = self.gap_off_ns.saturating_add(call.gap_off_ns);
         }
         self.rates.add(call);
         self.recent.push(call);

@@ -25,6 +25,11 @@ impl Recent {
         self.0.iter()
     }
 
+    /// The newest so many, the oldest of them first.
+    pub fn last(&self, most: usize) -> impl Iterator<Item = &Call> {
+        self.0.range(self.0.len().saturating_sub(most)..)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -20,8 +20,8 @@ pub struct Leaf {
     pub bytes: u64,
     /// Their time, ns.
     pub time_ns: u64,
-    /// Of that: waited for a CPU or slept.
-    pub off_cpu_ns: u64,
+    /// Of that: slept.
+    pub blocked_ns: u64,
 }
 
 impl Leaf {
@@ -29,7 +29,7 @@ impl Leaf {
         self.count += other.count;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.time_ns = self.time_ns.saturating_add(other.time_ns);
-        self.off_cpu_ns = self.off_cpu_ns.saturating_add(other.off_cpu_ns);
+        self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
     }
 
     fn of(self, metric: Metric) -> u64 {
@@ -37,7 +37,7 @@ impl Leaf {
             Metric::Count => self.count,
             Metric::Bytes => self.bytes,
             Metric::Time => self.time_ns,
-            Metric::OffCpu => self.off_cpu_ns,
+            Metric::Blocked => self.blocked_ns,
         }
     }
 }
@@ -62,8 +62,8 @@ pub enum Metric {
     Bytes,
     /// Time in calls.
     Time,
-    /// Of that the time without a CPU.
-    OffCpu,
+    /// Of that the time asleep.
+    Blocked,
 }
 
 /// A node with all that is below.
@@ -105,7 +105,7 @@ impl Leaves {
             count: 1,
             bytes: call.bytes,
             time_ns: call.dur,
-            off_cpu_ns: call.wait_ns.saturating_add(call.blocked_ns),
+            blocked_ns: call.blocked_ns,
         };
         let file = match &call.file {
             Some(name) => File::Named(name.clone()),
@@ -138,7 +138,7 @@ impl Leaves {
             count: figures.count(),
             bytes: figures.bytes,
             time_ns: figures.time_ns(),
-            off_cpu_ns: figures.wait_ns.saturating_add(figures.blocked_ns),
+            blocked_ns: figures.blocked_ns,
         });
     }
 

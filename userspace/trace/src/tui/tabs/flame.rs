@@ -7,10 +7,11 @@ use unicode_width::UnicodeWidthStr;
 use super::super::app::App;
 use super::super::table::cut;
 use super::Page;
-use crate::escape::name;
+use crate::escape::{name, visible};
 use crate::report::model::{Report, ThreadRow};
-use crate::report::units::{count, duration, percent};
+use crate::report::units::{bytes, count, duration, percent};
 use crate::report::words;
+use crate::syscalls::stats::{self, Level};
 
 /// What the width of a block means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,7 +25,19 @@ enum Metric {
     Switches,
     /// The time of all echoes, by link.
     Echoes,
+    /// System calls, and what they come to.
+    Calls(stats::Metric),
 }
+
+/// The levels of the tree of calls, in each order.
+const ORDERS: [[Level; 3]; 6] = [
+    [Level::Process, Level::Path, Level::Syscall],
+    [Level::Process, Level::Syscall, Level::Path],
+    [Level::Path, Level::Process, Level::Syscall],
+    [Level::Path, Level::Syscall, Level::Process],
+    [Level::Syscall, Level::Process, Level::Path],
+    [Level::Syscall, Level::Path, Level::Process],
+];
 
 impl Metric {
     fn next(self) -> Metric {
@@ -32,7 +45,11 @@ impl Metric {
             Metric::Busy => Metric::Time,
             Metric::Time => Metric::Switches,
             Metric::Switches => Metric::Echoes,
-            Metric::Echoes => Metric::Busy,
+            Metric::Echoes => Metric::Calls(stats::Metric::Count),
+            Metric::Calls(stats::Metric::Count) => Metric::Calls(stats::Metric::Bytes),
+            Metric::Calls(stats::Metric::Bytes) => Metric::Calls(stats::Metric::Time),
+            Metric::Calls(stats::Metric::Time) => Metric::Calls(stats::Metric::Blocked),
+            Metric::Calls(stats::Metric::Blocked) => Metric::Busy,
         }
     }
 
@@ -42,12 +59,17 @@ impl Metric {
             Metric::Time => "time, asleep included",
             Metric::Switches => "switches",
             Metric::Echoes => "time of echoes",
+            Metric::Calls(stats::Metric::Count) => "calls",
+            Metric::Calls(stats::Metric::Bytes) => "bytes of calls",
+            Metric::Calls(stats::Metric::Time) => "time in calls",
+            Metric::Calls(stats::Metric::Blocked) => "time asleep in calls",
         }
     }
 
     fn shown(self, value: u64) -> String {
         match self {
-            Metric::Switches => count(value),
+            Metric::Switches | Metric::Calls(stats::Metric::Count) => count(value),
+            Metric::Calls(stats::Metric::Bytes) => bytes(value),
             _ => duration(value),
         }
     }
@@ -60,6 +82,8 @@ pub(in super::super) struct Flame {
     metric: Metric,
     /// Children by name instead of the largest first.
     by_name: bool,
+    /// Which of [`ORDERS`] the levels of calls have.
+    order: usize,
     /// Where the graph begins.
     root: Vec<String>,
     /// Roots before.
@@ -67,6 +91,9 @@ pub(in super::super) struct Flame {
     /// The selected block, from the root on.
     selected: Vec<String>,
 }
+
+/// Columns that a block needs to say something.
+const NARROW: u128 = 3;
 
 /// A block.
 #[derive(Debug, Default)]
@@ -77,6 +104,15 @@ struct Node {
 }
 
 impl Node {
+    fn of_calls(name: &str, node: &stats::Node) -> Node {
+        let below = node.below.iter();
+        Node {
+            name: visible(name).into_owned(),
+            value: node.size,
+            children: below.map(|(name, n)| Node::of_calls(name, n)).collect(),
+        }
+    }
+
     /// Adds to the block at the end of the path, and to all on the way.
     fn add(&mut self, path: &[String], value: u64) {
         self.value = self.value.saturating_add(value);
@@ -144,6 +180,58 @@ impl Flame {
         self.by_name = !self.by_name;
     }
 
+    /// The levels of the tree of calls the other way round.
+    pub(in super::super) fn turn_levels(&mut self) {
+        self.order = (self.order + 1) % ORDERS.len();
+        self.root.clear();
+        self.zoomed.clear();
+        self.selected.clear();
+    }
+
+    /// The tree of calls that is looked at, if one is.
+    pub(in super::super) fn of_calls(&self) -> Option<(stats::Metric, [Level; 3])> {
+        match self.metric {
+            Metric::Calls(metric) => Some((metric, ORDERS[self.order])),
+            _ => None,
+        }
+    }
+
+    /// The levels in words.
+    fn levels(&self) -> String {
+        let name = |l: &Level| match l {
+            Level::Process => "process",
+            Level::Path => "path",
+            Level::Syscall => "call",
+        };
+        ORDERS[self.order]
+            .iter()
+            .map(name)
+            .collect::<Vec<_>>()
+            .join(" / ")
+    }
+
+    /// All blocks as collapsed stacks, a line each: what flame graph tools read.
+    pub(in super::super) fn folded(&self, report: &Report, calls: Option<&stats::Node>) -> String {
+        fn lines(node: &Node, way: &str, out: &mut String) {
+            let below: u64 = node.children.iter().map(|c| c.value).sum();
+            let own = node.value.saturating_sub(below);
+            if own > 0 && !way.is_empty() {
+                out.push_str(&format!("{way} {own}\n"));
+            }
+            for child in &node.children {
+                let name = child.name.replace(';', ",");
+                let way = match way {
+                    "" => name,
+                    _ => format!("{way};{name}"),
+                };
+                lines(child, &way, out);
+            }
+        }
+        let mut out = String::new();
+        lines(&self.tree(report, calls), "", &mut out);
+        out
+    }
+
     /// The selected block becomes the whole.
     pub(in super::super) fn zoom(&mut self) {
         if !self.selected.is_empty() {
@@ -152,15 +240,23 @@ impl Flame {
         }
     }
 
-    pub(in super::super) fn undo(&mut self) {
-        if let Some(root) = self.zoomed.pop() {
-            self.root = root;
-            self.selected.clear();
-        }
+    /// The block before becomes the whole again; whether there was one.
+    pub(in super::super) fn undo(&mut self) -> bool {
+        let Some(root) = self.zoomed.pop() else {
+            return false;
+        };
+        self.root = root;
+        self.selected.clear();
+        true
     }
 
-    pub(in super::super) fn select(&mut self, to: Move, report: &Report) {
-        let tree = self.tree(report);
+    pub(in super::super) fn select(
+        &mut self,
+        to: Move,
+        report: &Report,
+        calls: Option<&stats::Node>,
+    ) {
+        let tree = self.tree(report, calls);
         let root = tree.at(&self.root);
         match to {
             Move::Down => {
@@ -187,12 +283,16 @@ impl Flame {
         }
     }
 
-    fn tree(&self, report: &Report) -> Node {
+    fn tree(&self, report: &Report, calls: Option<&stats::Node>) -> Node {
         let mut all = Node {
             name: "all".into(),
             ..Node::default()
         };
-        if self.metric == Metric::Echoes {
+        if self.of_calls().is_some() {
+            if let Some(calls) = calls {
+                all = Node::of_calls("all", calls);
+            }
+        } else if self.metric == Metric::Echoes {
             echoes(&mut all, report);
         } else {
             for thread in &report.threads {
@@ -252,17 +352,22 @@ fn echoes(all: &mut Node, report: &Report) {
 
 pub(super) fn page(app: &App, report: &Report, width: usize) -> Page {
     let flame = &app.flame;
-    let tree = flame.tree(report);
+    let tree = flame.tree(report, app.seen.tree.as_ref());
     let root = tree.at(&flame.root);
     let selected = root.at(&flame.selected);
-    let head = Line::from(format!(
-        "{} {} of {} ({}%), by {}",
-        selected.name,
-        flame.metric.shown(selected.value),
-        flame.metric.shown(tree.value),
-        percent(selected.value, tree.value),
-        flame.metric.title(),
-    ));
+    let head = Line::from(
+        format!(
+            "{} {} of {} ({}%), by {}",
+            selected.name,
+            flame.metric.shown(selected.value),
+            flame.metric.shown(tree.value),
+            percent(selected.value, tree.value),
+            flame.metric.title(),
+        ) + &match flame.of_calls() {
+            Some(_) => format!(": {}", flame.levels()),
+            None => String::new(),
+        },
+    );
     let mut rows = Rows::default();
     if root.value > 0 {
         rows.block(root, 0, 0, width, Some(&flame.selected));
@@ -309,7 +414,21 @@ impl Rows {
         }
         let (mut x, mut before) = (from, 0u128);
         let whole = u128::from(node.value.max(1));
-        for child in &node.children {
+        // Too narrow for a letter each: many short-lived processes are one block together.
+        let columns = |c: &&Node| u128::from(c.value) * width as u128 / whole;
+        let narrow: Vec<&Node> = node
+            .children
+            .iter()
+            .filter(|c| columns(c) < NARROW)
+            .collect();
+        let together = (narrow.len() > 1).then(|| Node {
+            name: format!("({} more)", narrow.len()),
+            value: narrow.iter().fold(0, |sum, c| sum + c.value),
+            children: Vec::new(),
+        });
+        let wide = node.children.iter();
+        let wide = wide.filter(|c| together.is_none() || columns(c) >= NARROW);
+        for child in wide.chain(&together) {
             before += u128::from(child.value);
             let until = from + usize::try_from(before * width as u128 / whole).unwrap_or(width);
             let way = way
@@ -370,8 +489,18 @@ mod tests {
         }
         let report = sample_echoes::rich();
         let mut flame = Flame::default();
-        for _ in 0..4 {
-            let tree = flame.tree(&report);
+        let mut leaves = stats::Leaves::default();
+        let mut names = crate::syscalls::Names::default();
+        for file in ["/tmp/a", "/tmp/b"] {
+            let file = names.get(file);
+            leaves.add(&stats::tests::call(1, Some(file), 0, 100, 40));
+        }
+        for _ in 0..8 {
+            let name = |pid: u32| pid.to_string();
+            let calls = flame
+                .of_calls()
+                .map(|(m, order)| leaves.tree(&order, m, name));
+            let tree = flame.tree(&report, calls.as_ref());
             assert!(tree.value > 0, "{}", flame.metric.title());
             check(&tree);
             flame.turn_metric();
@@ -379,20 +508,38 @@ mod tests {
         assert_eq!(flame.metric, Metric::Busy);
         let on_cpu: u64 = report.threads.iter().map(|t| t.on_cpu_ns).sum();
         let waited: u64 = report.threads.iter().map(|t| t.wait.sum).sum();
-        assert_eq!(flame.tree(&report).value, on_cpu + waited);
+        assert_eq!(flame.tree(&report, None).value, on_cpu + waited);
+    }
+
+    #[test]
+    fn collapsed_stacks_have_each_block_with_its_own_value() {
+        let mut leaves = stats::Leaves::default();
+        let file = crate::syscalls::Names::default().get("/tmp/a;b");
+        leaves.add(&stats::tests::call(1, Some(file), 0, 100, 40));
+        let report = sample::empty();
+        let mut flame = Flame::default();
+        while flame.metric != Metric::Calls(stats::Metric::Time) {
+            flame.turn_metric();
+        }
+        for wanted in ["x;/tmp;/a,b;read 40\n", "x;read;/tmp;/a,b 40\n"] {
+            let (metric, order) = flame.of_calls().expect("calls");
+            let tree = leaves.tree(&order, metric, |_| "x".into());
+            assert_eq!(flame.folded(&report, Some(&tree)), wanted);
+            flame.turn_levels();
+        }
     }
 
     #[test]
     fn zoom_and_undo() {
         let report = sample::rich();
         let mut flame = Flame::default();
-        flame.select(Move::Down, &report);
+        flame.select(Move::Down, &report, None);
         let process = flame.selected.clone();
         assert_eq!(process.len(), 1);
         flame.zoom();
-        flame.select(Move::Down, &report);
-        flame.select(Move::Right, &report);
-        flame.select(Move::Left, &report);
+        flame.select(Move::Down, &report, None);
+        flame.select(Move::Right, &report, None);
+        flame.select(Move::Left, &report, None);
         flame.zoom();
         assert_eq!((flame.root.len(), flame.root.first()), (2, process.first()));
         flame.undo();
@@ -403,6 +550,6 @@ mod tests {
         // What is not there any more does no harm.
         flame.root = vec!["gone".into()];
         flame.selected = vec!["gone".into(), "too".into()];
-        flame.select(Move::Right, &report);
+        flame.select(Move::Right, &report, None);
     }
 }

@@ -15,7 +15,9 @@ pub(super) fn page(app: &App, report: &Report) -> Page {
         figure("p99", 7),
         figure("max", 7),
     ];
-    let rows = report.hops.iter().map(row).collect();
+    let rows = report.hops.iter();
+    let rows = rows.filter(|h| super::of(app, h.pid, None));
+    let rows = rows.map(row).collect();
     let none = "the target has no probes of provider phux, or they were not measured";
     Page::table(app, vec![], &columns, rows, none)
 }

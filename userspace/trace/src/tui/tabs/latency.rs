@@ -9,8 +9,9 @@ use super::super::table::{Cell, Column, figure, words as word_column};
 use super::Page;
 use crate::escape::name;
 use crate::report::model::{Dist, Report};
-use crate::report::units::{count, duration};
+use crate::report::units::{count, duration, percent};
 use crate::report::words;
+use crate::syscalls::view::{Filter, holds};
 
 /// Columns beside a bar.
 const LABELS: usize = 24;
@@ -105,6 +106,23 @@ fn series<'a>(app: &App, report: &'a Report) -> Vec<Series<'a>> {
         let gaps = Cow::Owned(Dist::from(&app.gaps));
         all.push(("gap between inputs".into(), gaps));
     }
+    if let Some((calls, gaps)) = &app.seen.series {
+        for (call, durations) in calls {
+            all.push((format!("call {call}"), Cow::Owned(Dist::from(durations))));
+        }
+        if gaps.length.count > 0 {
+            // How much of it was no work of the program's own, no gap can tell.
+            let off = percent(gaps.off_cpu_ns, gaps.length.sum);
+            let name = format!("gap between calls, {off}% off CPU");
+            all.push((name, Cow::Owned(Dist::from(&gaps.length))));
+        }
+    }
+    all.retain(|(name, _)| {
+        app.filters.iter().all(|f| match f {
+            Filter::Words(words) => holds(name, words),
+            _ => true,
+        })
+    });
     all
 }
 

@@ -1,19 +1,22 @@
 //! The tabs, one a file: each makes lines of what the app holds.
 
+pub(super) mod files;
 pub(super) mod flame;
 mod hops;
 mod latency;
-mod processes;
+pub(super) mod processes;
 mod ptys;
-mod recorded;
-mod sched;
+pub(super) mod ranked;
+pub(super) mod sched;
 pub(super) mod stream;
+pub(super) mod syscalls;
 mod verdict;
 
 use ratatui::text::Line;
 
 use super::app::{App, Tab};
 use super::table::{Cell, Column, lines};
+use crate::syscalls::view::{Filter, holds};
 
 /// What a tab shows: lines that stay, and rows below that are moved through.
 #[derive(Debug, Default)]
@@ -48,6 +51,8 @@ impl Page {
         rows: Vec<Vec<Cell>>,
         none: &'static str,
     ) -> Page {
+        let mut rows = rows;
+        rows.retain(|row| app.filters.iter().all(|f| passes(row, f)));
         if rows.is_empty() {
             return Page::of(head, vec![Line::from(none)], false);
         }
@@ -55,6 +60,23 @@ impl Page {
         head.push(titles);
         Page::of(head, rows, true)
     }
+}
+
+/// Of filters only words can be looked for in any row.
+fn passes(row: &[Cell], filter: &Filter) -> bool {
+    match filter {
+        Filter::Words(words) => row.iter().any(|cell| holds(cell.text(), words)),
+        _ => true,
+    }
+}
+
+/// Whether a row of this process and thread is to be shown; a process has no single thread.
+fn of(app: &App, pid: u32, tid: Option<u32>) -> bool {
+    app.filters.iter().all(|f| match f {
+        Filter::Process(only, _) => pid == *only,
+        Filter::Thread(only, _) => tid.is_none_or(|tid| tid == *only),
+        _ => true,
+    })
 }
 
 /// The page of the open tab for an area of that size.
@@ -71,11 +93,11 @@ pub(super) fn page(app: &App, width: usize, height: usize) -> Page {
         Tab::Sched => sched::page(app, report),
         Tab::Ptys => ptys::page(app, report),
         Tab::Hops => hops::page(app, report),
-        Tab::Syscalls => recorded::page(report, "System calls by number, time and error"),
-        Tab::Files => recorded::page(report, "Files by reads, writes and time"),
+        Tab::Syscalls => syscalls::page(app, (width, height)),
+        Tab::Files => files::page(app, (width, height)),
         Tab::Processes => processes::page(app, report),
         Tab::Latency => latency::page(app, report, width, height),
         Tab::Flame => flame::page(app, report, width),
-        Tab::Stream => stream::page(app, height),
+        Tab::Stream => stream::page(app, width, height),
     }
 }

@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use super::cgroup::{folder, set, unit, weigh};
+use super::cgroup::{lift, set, unit, weigh};
 use super::piece::What;
 use super::sentence::{asleep, pane, rivals, who};
 use super::weight::{Because, apart, branch, outranked};
 use super::{Found, Scene};
 use crate::escape::visible;
-use crate::report::model::{ActorRow, Advice, Cause, Cgroup, Rival, SleepKind};
+use crate::report::model::{ActorRow, Advice, Cause, Rival, SleepKind};
 use crate::report::units::{bytes, count};
 
 /// What saves less than this of a slow echo is no advice, ns: a twentieth of what is lag.
@@ -28,9 +28,13 @@ pub(super) fn advice(scene: &Scene<'_>, cause: Cause, found: &[Found<'_>]) -> Ve
         worth.filter(|f| f.cause == cause || f.excess_ns.saturating_mul(5) >= scene.group.length_ns)
     {
         match f.cause {
-            Cause::HogOnServer | Cause::HogOnChild | Cause::HogOnClient | Cause::FlushWorker => {
+            Cause::HogOnServer | Cause::HogOnChild | Cause::HogOnClient => {
                 all.extend(hogs(f));
                 all.extend(slice(scene, f));
+            }
+            Cause::FlushWorker => {
+                all.extend(hogs(f));
+                all.extend(worker(f));
             }
             Cause::LowPriority => all.extend(priority(f)),
             Cause::QuotaThrottling => all.extend(quota(f)),
@@ -146,6 +150,36 @@ fn renice(hogs: &[(String, u64, Vec<u32>)]) -> Vec<Advice> {
     ]
 }
 
+/// The kernel's worker first. The queue that flushes PTYs has no nice of its own in `/sys`, up to
+/// Linux 7.3 (from there on those of serial lines have one): what is left is the worker itself, and
+/// it ends when it has had nothing to do for minutes.
+fn worker(f: &Found<'_>) -> Option<Advice> {
+    let waits = |p: &&super::Piece<'_>| p.link.actor.kworker && p.link.actor.tid != 0;
+    let worker = &f.pieces.iter().find(waits)?.link.actor;
+    // A worker of the root's cgroup, in no session: its nice counts beside all ordinary ones.
+    if worker.place.sched.policy != "SCHED_OTHER" || worker.place.sched.nice < 0 {
+        return None;
+    }
+    let of_ordinary = |p: &&super::Piece<'_>| {
+        let rival = match p.what {
+            What::Waited(Some(rival)) => rival,
+            _ => return false,
+        };
+        p.link.actor.tid == worker.tid && rival.sched.policy == "SCHED_OTHER"
+    };
+    let saves = f
+        .pieces
+        .iter()
+        .filter(of_ordinary)
+        .map(|p| p.excess_ns)
+        .sum();
+    Some(one(
+        format!("let {} go first, as long as it lives", who(worker)),
+        Some(format!("renice -n -20 -p {}", worker.tid)),
+        saves,
+    ))
+}
+
 /// A shorter slice lets the victim go first, of Linux 6.12 on, among those whose claim is the same.
 fn slice(scene: &Scene<'_>, f: &Found<'_>) -> Option<Advice> {
     let actor = &f.pieces.first()?.link.actor;
@@ -235,16 +269,9 @@ fn undo(actor: &ActorRow, rival: &Rival, saves: u64) -> Option<Advice> {
 fn quota(f: &Found<'_>) -> Option<Advice> {
     let actor = &f.pieces.first()?.link.actor;
     let group = actor.place.cgroup.as_ref()?;
-    let limited = Cgroup {
-        path: group.quota_path.clone()?,
-        ..Cgroup::default()
-    };
-    let command = match unit(&limited) {
-        Some(unit) => Some(set(&unit, "CPUQuota=")),
-        None => folder(&limited).map(|f| format!("echo max > {f}/cpu.max")),
-    };
-    let text = format!("raise or lift the quota of {}", visible(&limited.path));
-    Some(one(text, command, f.excess_ns))
+    let path = group.quota_path.as_deref()?;
+    let text = format!("raise or lift the quota of {}", visible(path));
+    Some(one(text, lift(path), f.excess_ns))
 }
 
 fn flood(scene: &Scene<'_>, f: &Found<'_>) -> Option<Advice> {

@@ -21,6 +21,7 @@ pub(super) const EPOLL: BlockedOn = BlockedOn::Syscall(libc::SYS_epoll_wait as i
 pub(super) const FUTEX: BlockedOn = BlockedOn::Syscall(libc::SYS_futex as i32);
 pub(super) const FSYNC: BlockedOn = BlockedOn::Disk(libc::SYS_fsync as i32);
 pub(super) const DISK_WRITE: BlockedOn = BlockedOn::Disk(libc::SYS_write as i32);
+pub(super) const DISK_POLL: BlockedOn = BlockedOn::Disk(libc::SYS_poll as i32);
 pub(super) const DISK_READ: BlockedOn = BlockedOn::Disk(libc::SYS_read as i32);
 
 /// How often it happens.
@@ -110,6 +111,16 @@ pub(super) fn flooding(report: &mut Report, reads: u64, size: u64) {
     report.ptys.push(pty);
 }
 
+/// It reads 60 times a second what nobody typed, and that keeps it busy for half of the time.
+fn slow_server(size: Size, bytes: u64) -> Report {
+    let mut r = report(size, |p, c, ns| p.burn(c, MasterRead, ns));
+    flooding(&mut r, 600, bytes);
+    let mut server = sample::thread(SERVER, SERVER, "tmux: server", sample::dist(&[]));
+    server.on_cpu_ns = ms(5_000);
+    r.threads.push(server);
+    r
+}
+
 pub(super) fn judged(report: &Report) -> Verdict {
     verdict(report)
 }
@@ -122,7 +133,7 @@ pub(super) fn hog(name: &str, pid: u32) -> ShortCulprit {
 /// Every case: its name, its cause, and how to make it.
 pub(super) type Case = (&'static str, Cause, fn(Size) -> Report);
 
-pub(super) const CASES: [Case; 34] = [
+pub(super) const CASES: [Case; 40] = [
     ("hog on the server's CPU", Cause::HogOnServer, |s| {
         report(s, |p, c, ns| {
             p.wait_for(c, MasterRead, ns, &[hog("rustc", 7), hog("rustc", 8)])
@@ -151,6 +162,18 @@ pub(super) const CASES: [Case; 34] = [
     ("the wait's culprit is not known", Cause::RunQueue, |s| {
         report(s, |p, c, ns| p.wait_for(c, MasterRead, ns, &[]))
     }),
+    ("a third of the wait's culprits", Cause::HogOnServer, |s| {
+        report(s, |p, c, ns| {
+            p.wait_for(c, MasterRead, ns / 3, &[hog("rustc", 7)]);
+            p.wait_for(c, MasterRead, ns * 2 / 3, &[]);
+        })
+    }),
+    ("hardly any of the wait's culprits", Cause::RunQueue, |s| {
+        report(s, |p, c, ns| {
+            p.wait_for(c, MasterRead, ns / 16, &[hog("rustc", 7)]);
+            p.wait_for(c, MasterRead, ns * 15 / 16, &[]);
+        })
+    }),
     ("kworker starved", Cause::FlushWorker, |s| {
         report(s, |p, c, ns| {
             p.wait_for(c, OutputFlush, ns, &[hog("rustc", 7)])
@@ -162,6 +185,16 @@ pub(super) const CASES: [Case; 34] = [
             p.wait_for(c, InputFlush, ns / 2, &[]);
         })
     }),
+    (
+        "kworker starved, and the server's poll waits for it",
+        Cause::FlushWorker,
+        |s| {
+            report(s, |p, c, ns| {
+                p.wait_for(c, OutputFlush, ns / 2, &[hog("rustc", 7)]);
+                p.block(c, MasterRead, DISK_POLL, ns * 2 / 3);
+            })
+        },
+    ),
     ("quota of the server", Cause::QuotaThrottling, |s| {
         report(s, |p, c, ns| {
             schedule(c, Role::Server, place(other(0), CAPPED));
@@ -192,6 +225,25 @@ pub(super) const CASES: [Case; 34] = [
             });
             flooding(&mut r, 60_000, 4095);
             r
+        },
+    ),
+    (
+        "server too slow for a flood of many reads",
+        Cause::ServerBusy,
+        |s| slow_server(s, 2048),
+    ),
+    (
+        "server too slow for many small reads",
+        Cause::SmallReads,
+        |s| slow_server(s, 2),
+    ),
+    (
+        "the worker waits for the server on one CPU",
+        Cause::ServerBusy,
+        |s| {
+            report(s, |p, c, ns| {
+                p.wait_for(c, InputFlush, ns, &[hog("tmux: server", SERVER)])
+            })
         },
     ),
     ("server busy: its own threads", Cause::ServerBusy, |s| {

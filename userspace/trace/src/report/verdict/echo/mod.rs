@@ -26,8 +26,9 @@ use phux_perf::bucket_bounds;
 
 use crate::echo::Role;
 use crate::report::model::{
-    Cause, Dist, Echoes, EndKind, Group, LinkRow, Report, Unanswered, Verdict,
+    Cause, Dist, Echoes, EndKind, Group, LinkRow, Report, Rival, Unanswered, Verdict,
 };
+pub(super) use cgroup::lift;
 use flood::Flood;
 use piece::{Piece, What, pieces};
 
@@ -45,6 +46,10 @@ const UNANSWERED: u64 = 100;
 /// The largest cause must have one part in so many of what is lost; else none stands out. There are
 /// some ten causes, and noise spreads over all of them.
 const STANDS_OUT: u64 = 4;
+
+/// Those who are known to have had the CPU stand for the others from one part in so many of the wait on,
+/// where more than half of theirs has one cause.
+const SAMPLE: u64 = 5;
 
 /// What the rules look at besides the piece itself.
 struct Scene<'a> {
@@ -134,6 +139,12 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Whether who ran is the multiplexer itself.
+    fn is_server(&self, rival: &Rival) -> bool {
+        let own = |pid: &u32| self.servers.contains(pid);
+        !rival.own && !rival.pids.is_empty() && rival.pids.iter().all(own)
+    }
+
     fn typical(&self) -> &'a [LinkRow] {
         self.echoes.typical.as_ref().map_or(&[], |g| &g.links)
     }
@@ -141,8 +152,13 @@ impl<'a> Scene<'a> {
     /// The time of these links by cause, most first.
     fn rank<'b>(&self, links: &'b [LinkRow]) -> Vec<Found<'b>> {
         let mut found: Vec<Found<'b>> = Vec::new();
-        for piece in pieces(links, self.typical()) {
-            let cause = self.cause(&piece);
+        let all = pieces(links, self.typical());
+        for piece in &all {
+            let piece = *piece;
+            let cause = match piece.what {
+                What::Waited(None) => self.sampled(&piece, &all),
+                _ => self.cause(&piece),
+            };
             let at = match found.iter().position(|f| f.cause == cause) {
                 Some(at) => at,
                 None => {
@@ -164,6 +180,29 @@ impl<'a> Scene<'a> {
         }
         found.sort_by_key(|f| Reverse(f.excess_ns));
         found
+    }
+
+    /// The cause of a wait for who is not known, from those who are known on the same link. The kernel
+    /// side keeps a CPU's last slices: of a long wait behind many they are a sample, the latest part.
+    fn sampled(&self, rest: &Piece<'_>, all: &[Piece<'_>]) -> Cause {
+        let mut known: Vec<(Cause, u64)> = Vec::new();
+        let same = |p: &&Piece<'_>| {
+            std::ptr::eq(p.link, rest.link) && matches!(p.what, What::Waited(Some(_)))
+        };
+        for piece in all.iter().filter(same) {
+            let cause = self.cause(piece);
+            match known.iter_mut().find(|(c, _)| *c == cause) {
+                Some((_, ns)) => *ns += piece.ns,
+                None => known.push((cause, piece.ns)),
+            }
+        }
+        let sum: u64 = known.iter().map(|(_, ns)| ns).sum();
+        let most = known.into_iter().max_by_key(|(_, ns)| *ns);
+        let large = sum.saturating_mul(SAMPLE) >= rest.ns.saturating_add(sum);
+        match most.filter(|(_, ns)| large && ns.saturating_mul(2) > sum) {
+            Some((cause, _)) => cause,
+            None => self.cause(rest),
+        }
     }
 
     fn cause(&self, piece: &Piece<'_>) -> Cause {

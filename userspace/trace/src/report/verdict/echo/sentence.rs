@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::piece::{Piece, What, pieces};
+use super::sleep::waits_for_flush;
 use super::weight::{Because, branch, outranked};
 use super::{Found, Scene};
 use crate::echo::{LinkKind, Role};
@@ -132,6 +133,9 @@ pub(super) fn phrase(scene: &Scene<'_>, found: &Found<'_>) -> String {
             scheduled(&actor.place),
             while_ran(&found.pieces)
         ),
+        Cause::FlushWorker if matches!(most.what, What::Slept(_)) => {
+            format!("is {name} {}", asleep(most.what))
+        }
         Cause::FlushWorker => format!(
             "is run-queue wait of the kernel's flush worker {name} ({}){}",
             scheduled(&actor.place),
@@ -139,7 +143,7 @@ pub(super) fn phrase(scene: &Scene<'_>, found: &Found<'_>) -> String {
         ),
         Cause::LowPriority => format!(
             "is run-queue wait of {name}, which its own scheduling holds back ({}){}",
-            held_back(most),
+            held_back(found.pieces.iter().find(known).unwrap_or(most)),
             while_ran(&found.pieces)
         ),
         Cause::RunQueue => format!(
@@ -215,6 +219,11 @@ pub(super) fn path(place: &PlaceRow) -> Option<String> {
     known.then(|| visible(&group.path).into_owned())
 }
 
+/// Whether it is a wait for somebody who is known.
+fn known(piece: &&Piece<'_>) -> bool {
+    matches!(piece.what, What::Waited(Some(_)))
+}
+
 fn held_back(piece: &Piece<'_>) -> String {
     let place = &piece.link.actor.place;
     let because = match piece.what {
@@ -262,9 +271,12 @@ fn quota(place: &PlaceRow) -> String {
 /// `asleep in fsync (disk)`.
 pub(super) fn asleep(what: What<'_>) -> String {
     match what {
-        What::Slept(Some(Sleep { what, syscall, .. })) => {
+        What::Slept(Some(sleep @ Sleep { what, syscall, .. })) => {
             let call = syscall.as_deref().map(visible).unwrap_or_default();
             match what {
+                SleepKind::Disk if waits_for_flush(sleep) => {
+                    format!("asleep in {call} until the kernel has flushed a PTY")
+                }
                 SleepKind::Disk => format!("asleep in {call} (uninterruptible: a disk, as a rule)"),
                 SleepKind::Syscall => format!("asleep in {call}"),
                 SleepKind::PageFault => "asleep in a page fault".to_owned(),

@@ -33,6 +33,9 @@ pub(super) fn cause(scene: &Scene<'_>, link: &LinkRow, sleep: Option<&Sleep>) ->
     if is_fault(scene, link, sleep) {
         return Cause::MajorFaults;
     }
+    if sleep.is_some_and(waits_for_flush) {
+        return Cause::FlushWorker;
+    }
     // A write to a disk sleeps uninterruptibly, one to a terminal or socket does not.
     let call = |names: &[&str]| {
         sleep.is_some_and(|s| {
@@ -58,6 +61,13 @@ pub(super) fn cause(scene: &Scene<'_>, link: &LinkRow, sleep: Option<&Sleep>) ->
         (_, Role::Client) => Cause::SlowClient,
         (_, Role::FlushWorker) => Cause::SlowEcho,
     }
+}
+
+/// Whether it waits until the kernel's flush worker is through with a PTY: asking whether one can be
+/// read waits for the work that is queued (`n_tty_poll`), uninterruptibly, and no poll waits for a disk.
+pub(super) fn waits_for_flush(sleep: &Sleep) -> bool {
+    let polls = sleep.syscall.as_deref().is_some_and(|n| POLLS.contains(&n));
+    sleep.what == SleepKind::Disk && polls
 }
 
 fn busy(scene: &Scene<'_>) -> Cause {

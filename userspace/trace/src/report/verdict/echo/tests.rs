@@ -79,6 +79,25 @@ proptest! {
     }
 }
 
+/// A server that is busy all the time with the answers to what is typed has no flood.
+#[test]
+fn answers_are_no_flood() {
+    let mut r = report(USUAL, |p, c, ns| p.burn(c, MasterRead, ns));
+    let mut server = sample::thread(SERVER, SERVER, "tmux: server", sample::dist(&[]));
+    server.on_cpu_ns = ms(9_000);
+    r.threads.push(server);
+    let reads = &mut r.ptys[0].master_reads.size;
+    (reads.count, reads.sum) = (1900, 3800);
+    let typed = &mut r.echoes.as_mut().unwrap().panes[0];
+    (typed.devpts, typed.index) = (r.ptys[0].devpts, Some(r.ptys[0].index));
+    let v = judged(&r);
+    assert_eq!(v.cause, Cause::ServerBusy);
+    assert!(!v.sentence.contains("reads/s"), "{}", v.sentence);
+    // The same reads in a pane that nobody types at.
+    r.echoes.as_mut().unwrap().panes[0].index = Some(77);
+    assert_eq!(judged(&r).cause, Cause::SmallReads);
+}
+
 #[test]
 fn the_issues_example() {
     let report = report(Size { noise: 0, ..USUAL }, |p, c, _| {
@@ -133,6 +152,26 @@ fn advice_is_what_the_figures_support() {
         ["systemctl set-property --runtime mux-light.service CPUWeight=100"]
     );
     assert_eq!(commands("a real-time hog"), ["chrt --other -p 0 7"]);
+    assert_eq!(
+        commands("kworker starved"),
+        [
+            "renice -n -20 -p 311",
+            "renice -n 19 -p 7",
+            "systemd-run --scope -p CPUWeight=10 rustc"
+        ]
+    );
+    // No nice goes before a real-time task.
+    let fifo = crate::stats::SchedClass {
+        policy: 1,
+        nice: 0,
+        rt_priority: 50,
+    };
+    let behind = self::report(USUAL, |p, c, ns| {
+        p.wait_for(c, OutputFlush, ns, &[rival("rt", 7, fifo, BUILD)]);
+    });
+    let first = &judged(&behind).advice[0];
+    assert_eq!(first.command.as_deref(), Some("chrt --other -p 0 7"));
+    assert!(judged(&behind).advice.len() == 1, "{first:?}");
     assert!(of("the wait's culprit is not known").is_empty());
     assert!(
         commands("hog on the server's CPU")

@@ -22,6 +22,8 @@ pub(super) fn cause(scene: &Scene<'_>, link: &LinkRow, rival: Option<&Rival>) ->
         return flood.cause();
     }
     match role {
+        // On the way to the program and back nobody but the multiplexer has the CPU.
+        Role::FlushWorker | Role::Child if scene.is_server(rival) => Cause::ServerBusy,
         Role::FlushWorker => Cause::FlushWorker,
         Role::Server if rival.own => scene
             .flood
