@@ -305,7 +305,6 @@ impl Session {
             .into_iter()
             .map(|pid| (pid, Inside::begin(pid, patience, || live.hops())))
             .collect();
-        let meter = Meter::start(&probes);
         let start = Start::now();
         let slow_from = args.slow.map(nanoseconds);
         let echoes = || Echoes::new(output.echoes, slow_from, start.unix_offset_ns());
