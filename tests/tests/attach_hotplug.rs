@@ -55,5 +55,5 @@ fn a_cpu_that_goes_and_comes_back_changes_no_figure() {
         lived.abs_diff(window) < window / 10,
         "{lived} of {window}: {row:?}"
     );
-    assert!(row.wait.count > 0 && row.migrations > 0, "{row:?}");
+    assert!(row.wait.count > 0, "{row:?}");
 }
