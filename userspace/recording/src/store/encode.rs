@@ -191,9 +191,10 @@ fn properties<T: Record>(run: RunId, codec: Codec, schema: &Schema) -> WriterPro
             Encoding::Delta | Encoding::Amount => {
                 builder.set_column_encoding(path(), Layout::DELTA_BINARY_PACKED)
             }
-            Encoding::Dictionary | Encoding::Text => {
-                builder.set_column_dictionary_enabled(path(), true)
-            }
+            // What comes when a dictionary is full; any other would have its buffers of 1 MiB made at once.
+            Encoding::Dictionary | Encoding::Text => builder
+                .set_column_dictionary_enabled(path(), true)
+                .set_column_encoding(path(), Layout::PLAIN),
             Encoding::Plain => builder,
         };
         // What is packed already gets hardly smaller, and each column that is compressed needs a

@@ -310,7 +310,7 @@ impl Session {
         let echoes = || Echoes::new(output.echoes, slow_from, start.unix_offset_ns());
         let echoes = (!args.no_echoes).then(echoes);
         let mut session = Session {
-            meter,
+            meter: Meter::start(&probes),
             budget: Budget::new(args.budget),
             live,
             hops,

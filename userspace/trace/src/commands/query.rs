@@ -37,8 +37,9 @@ fn program() -> anyhow::Result<PathBuf> {
     let beside = own.with_file_name(PROGRAM);
     if !beside.is_file() {
         bail!(
-            "{PROGRAM} is not beside {}: install it there (cargo build -p phux-query makes it). \
-             Until then any engine that reads Parquet can be used, DuckDB for one",
+            "{PROGRAM}, which has the SQL engine, is not beside {}. In phux-trace's sources \
+             `cargo build --release --manifest-path userspace/query/Cargo.toml` makes it; copy it there. \
+             DuckDB, and any other engine that reads Parquet, can ask the recording without it",
             own.display()
         );
     }
