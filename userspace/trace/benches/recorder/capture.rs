@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use phux_recording::{Dataset, Options, Run, Table};
+use phux_trace::privileges::Files;
 use phux_trace::recording::sink::Sink;
 use phux_trace::syscalls::fanout::{Shed, shedding};
 use phux_trace::syscalls::{Call, Consumer, Pipeline};
@@ -52,7 +53,7 @@ fn sink(dir: &Path) -> Sink {
         sync: false,
         ..Options::default()
     };
-    Sink::create(dir, run(), options, &[]).expect("a recording")
+    Sink::create(dir, Files::Callers, run(), options, &[]).expect("a recording")
 }
 
 fn seconds(clock: ClockId) -> f64 {
