@@ -153,7 +153,7 @@ fn tmux_of_an_ordinary_user() {
         let mut tmux = nobody.command("tmux");
         output_of(tmux.args(["-f", "/dev/null"]).args(args))
     };
-    tmux(&["new-session", "-d", "cat"]);
+    tmux(&["new-session", "-d", "exec cat"]);
     let server: u32 = tmux(&["display-message", "-p", "#{pid}"])
         .trim()
         .parse()

@@ -255,8 +255,9 @@ fn phux() {
         ours().find(|e| e.confirmed == Some(false))
     );
     assert!(said(Some(true)) >= 55, "{:?}", told.counts);
-    // Nothing had to be concluded from time: each of those is told by positions and wake-ups alone.
-    let guessed: Vec<&Echo> = ours().filter(|e| e.inexact).collect();
+    // Nothing had to be concluded from time: each is told by positions and wake-ups alone, but for the
+    // first, by which a client is met that nobody has named.
+    let guessed: Vec<&Echo> = ours().skip(1).filter(|e| e.inexact).collect();
     assert!(guessed.is_empty(), "{guessed:?}");
     phux_command(&["kill", "t"]);
     typist.finish();
