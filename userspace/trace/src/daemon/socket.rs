@@ -101,10 +101,6 @@ fn may(uid: u32) -> bool {
 async fn serve(stream: UnixStream, captures: &Captures) -> std::io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     let mut stream = BufReader::new(stream);
-    if !may(uid) {
-        let message = format!("user {uid} may not: only root and the daemon's own user");
-        return say(&mut stream, &Answer::Error { message }).await;
-    }
     loop {
         let mut line = Vec::new();
         let mut limited = (&mut stream).take(LINE);
@@ -112,6 +108,11 @@ async fn serve(stream: UnixStream, captures: &Captures) -> std::io::Result<()> {
             Ok(Ok(0)) | Err(_) => return Ok(()),
             Ok(Ok(_)) => {}
             Ok(Err(e)) => return Err(e),
+        }
+        // Not before something was asked: who is still writing then would not get to read the answer.
+        if !may(uid) {
+            let message = format!("user {uid} may not: only root and the daemon's own user");
+            return say(&mut stream, &Answer::Error { message }).await;
         }
         let whole = line.ends_with(b"\n");
         let answer = match serde_json::from_slice::<CtlCommand>(&line) {
