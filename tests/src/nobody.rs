@@ -73,3 +73,16 @@ impl Nobody {
         self.command_with(&[], program)
     }
 }
+
+/// The ambient capabilities that a systemd unit gives, as options of setpriv(1) want them: `+bpf,+perfmon`.
+pub fn capabilities_of(unit: &str) -> String {
+    let caps = unit
+        .lines()
+        .find_map(|l| l.strip_prefix("AmbientCapabilities="))
+        .expect("a line");
+    let caps: Vec<String> = caps
+        .split_ascii_whitespace()
+        .map(|c| format!("+{}", c.trim_start_matches("CAP_").to_lowercase()))
+        .collect();
+    caps.join(",")
+}

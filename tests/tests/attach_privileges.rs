@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use phux_trace_tests::bpf::BpfObjects;
-use phux_trace_tests::nobody::Nobody;
+use phux_trace_tests::nobody::{Nobody, capabilities_of};
 use phux_trace_tests::report::Summed;
 use phux_trace_tests::truth::Program;
 use phux_trace_tests::{Running, bin, exclusive, need_root, need_tool, wait_for};
@@ -163,15 +163,7 @@ fn the_units_capabilities_are_enough_for_other_users_processes() {
     }
     let _alone = exclusive();
     const UNIT: &str = include_str!("../../contrib/systemd/phux-trace@.service");
-    let caps = UNIT
-        .lines()
-        .find_map(|l| l.strip_prefix("AmbientCapabilities="))
-        .expect("a line");
-    let caps: Vec<String> = caps
-        .split_ascii_whitespace()
-        .map(|c| format!("+{}", c.trim_start_matches("CAP_").to_lowercase()))
-        .collect();
-    let caps = caps.join(",");
+    let caps = capabilities_of(UNIT);
     let nobody = Nobody::with(&["phux-trace", "sdt-many"]);
     let mut tracer = Command::new("setpriv");
     // As systemd does: an unprivileged user of no group, no new privileges, nothing else in the bounding set.

@@ -11,7 +11,7 @@ use phux_trace_tests::bpf::BpfObjects;
 use phux_trace_tests::daemon::{Daemon, http};
 use phux_trace_tests::echoes::Typed;
 use phux_trace_tests::machine::slowness;
-use phux_trace_tests::nobody::Nobody;
+use phux_trace_tests::nobody::{Nobody, capabilities_of};
 use phux_trace_tests::protobuf::{all, delimited};
 use phux_trace_tests::truth::Program;
 use phux_trace_tests::untouched::Untouched;
@@ -504,15 +504,7 @@ fn it_runs_as_its_unit_starts_it() {
     let before = BpfObjects::now();
     const UNIT: &str = include_str!("../../contrib/systemd/phux-trace.service");
     const USER: u32 = 60_999;
-    let caps = UNIT
-        .lines()
-        .find_map(|l| l.strip_prefix("AmbientCapabilities="))
-        .expect("a line");
-    let caps: Vec<String> = caps
-        .split_ascii_whitespace()
-        .map(|c| format!("+{}", c.trim_start_matches("CAP_").to_lowercase()))
-        .collect();
-    let caps = caps.join(",");
+    let caps = capabilities_of(UNIT);
     let nobody = Nobody::with(&["phux-trace", "io-calls"]);
     let dir = TempDir::new().expect("a folder");
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("chmod");

@@ -47,7 +47,7 @@ impl Need {
 }
 
 /// Gives up, for good, every capability of this thread that is not needed. To be called while there is no
-/// other thread, but for those of [`unprivileged`].
+/// other thread, but for those of [`unprivileged`] and [`Filer`].
 ///
 /// # Errors
 /// The kernel refuses, which it does for no reason known.

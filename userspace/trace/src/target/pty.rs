@@ -45,12 +45,6 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// The instance as the kernel itself writes device numbers (`sb->s_dev`: major << 20 | minor),
-    /// for comparison with events.
-    pub fn kernel_devpts(&self) -> u32 {
-        kernel_dev(self.devpts)
-    }
-
     /// Whether a process holds the given end.
     pub fn held_by(&self, pid: u32, side: Side) -> bool {
         self.holders(side).iter().any(|h| h.pid == pid)
@@ -83,11 +77,6 @@ pub enum Side {
     Master,
     /// The end of the program inside.
     Slave,
-}
-
-/// `st_dev` turned into the kernel's own encoding.
-pub fn kernel_dev(st_dev: u64) -> u32 {
-    (rustix::fs::major(st_dev) << 20) | rustix::fs::minor(st_dev)
 }
 
 /// Index of the slave with this device number. Linux 2.6 and later put all on major 136; the majors
